@@ -1,0 +1,182 @@
+package event
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Bus hands events to listeners. The zero value is ready; a Bus must not be
+// copied after first use. All methods may be called by any number of
+// goroutines, and by a listener from inside its own call.
+//
+// A Bus has no goroutine of its own. A listener has one only while there is
+// something to deliver to it, so nothing is left behind by a Bus that is neither
+// closed nor used any more.
+type Bus struct {
+	// Depth is how many undelivered events are kept for each listener; 0 or less
+	// means 1024. It is read by Listen; set it before. A listener's memory grows
+	// with the most that it was ever behind, about 150 bytes an event.
+	Depth int
+
+	// wants has the bit of every kind that somebody listens to. It is written
+	// under mu and read without, so that an event nobody wants costs one load.
+	wants atomic.Uint64
+
+	dropped, panics atomic.Uint64
+
+	// mu is held for moments only: to put one event into the queues, to take one
+	// out, to change the list. No function of a listener runs under it, so an
+	// emitter may hold locks of its own that listeners take.
+	mu        sync.Mutex
+	listeners []*listener // those that Emit serves
+	running   int         // goroutines that deliver, also those of stopped listeners
+	closed    bool
+	done      chan struct{} // made by the first Done; closed once closed && running == 0
+}
+
+const defaultDepth = 1024
+
+const all = 1<<kinds - 1 - 1<<None // every kind but None
+
+// More than 64 kinds have no room in Bus.wants, and do not compile.
+const _ = 64 - kinds
+
+// Listen makes fn hear every later event of the given kinds; of all kinds when
+// none is given. fn is called for one event at a time, in the order of emission,
+// on a goroutine of the Bus. When more than Depth events wait for fn, the oldest
+// of them are dropped. When fn panics, that is recovered and fn goes on to hear
+// the next event; so it does after runtime.Goexit.
+//
+// Calling stop ends that: once it has returned, no event is taken up for fn any
+// more, and the undelivered ones are forgotten. It does not wait for the one
+// call that may be under way, so that fn may call it. Further calls of stop do
+// nothing, and no call of it touches another listener.
+//
+// With a nil fn, and on a closed Bus, Listen does nothing; stop never is nil.
+func (b *Bus) Listen(fn func(Event), only ...Kind) (stop func()) {
+	l := &listener{bus: b, fn: fn, depth: b.Depth, kinds: maskOf(only)}
+	l.loop = l.deliver
+	if l.depth <= 0 {
+		l.depth = defaultDepth
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if fn == nil || b.closed {
+		return func() {}
+	}
+	b.listeners = append(b.listeners, l)
+	b.wants.Store(b.wants.Load() | l.kinds)
+	return func() { b.remove(l) }
+}
+
+func maskOf(only []Kind) (mask uint64) {
+	if len(only) == 0 {
+		return all
+	}
+	for _, k := range only {
+		mask |= 1 << k // nothing for a kind of 64 or more
+	}
+	return mask & all
+}
+
+func (b *Bus) remove(l *listener) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l.queue.clear()
+	i := slices.Index(b.listeners, l)
+	if i < 0 {
+		return
+	}
+	b.listeners = slices.Delete(b.listeners, i, i+1)
+	if b.closed {
+		return
+	}
+	var wants uint64
+	for _, other := range b.listeners {
+		wants |= other.kinds
+	}
+	b.wants.Store(wants)
+}
+
+// Active reports whether anybody listens. It costs one atomic load.
+func (b *Bus) Active() bool { return b.wants.Load() != 0 }
+
+// Wants reports whether anybody listens to kind k, so that an emitter need not
+// build an event that nobody hears. It costs one atomic load.
+func (b *Bus) Wants(k Kind) bool { return b.wants.Load()&(1<<k) != 0 }
+
+// Emit puts e into the queue of every listener that wants it. It never waits for
+// a listener and never calls one. When nobody wants e it costs one atomic load;
+// else a mutex, a copy for each listener, and sometimes a new goroutine. An
+// event of kind None, or of no kind, goes nowhere. Events of one goroutine are
+// heard in its order; those of several in the same order by every listener.
+func (b *Bus) Emit(e Event) {
+	if b.Wants(e.Kind) {
+		b.emit(e)
+	}
+}
+
+func (b *Bus) emit(e Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	for _, l := range b.listeners {
+		if l.kinds&(1<<e.Kind) == 0 {
+			continue
+		}
+		if l.queue.push(e, l.depth) {
+			b.dropped.Add(1)
+		}
+		if !l.running {
+			l.running = true
+			b.running++
+			go l.loop()
+		}
+	}
+}
+
+// Dropped returns how many events were dropped because a listener was slow, over
+// all listeners. Those that stop made undeliverable are not counted.
+func (b *Bus) Dropped() uint64 { return b.dropped.Load() }
+
+// Panics returns how many calls of listeners ended in a panic.
+func (b *Bus) Panics() uint64 { return b.panics.Load() }
+
+// Close ends the Bus: no event is taken any more and nobody can listen any more.
+// What was emitted before is still delivered. Close does not wait for that, so
+// that a listener may call it; see Done. Further calls do nothing.
+func (b *Bus) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.wants.Store(0)
+	b.finishLocked()
+}
+
+// Done returns a channel that is closed once the Bus is closed and every event
+// emitted before has been heard: no listener is running and none will run. A
+// listener that waits for it waits for itself.
+func (b *Bus) Done() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done == nil {
+		b.done = make(chan struct{})
+		b.finishLocked()
+	}
+	return b.done
+}
+
+// finishLocked closes done when it is time to.
+func (b *Bus) finishLocked() {
+	if b.done == nil || !b.closed || b.running > 0 {
+		return
+	}
+	select {
+	case <-b.done:
+	default:
+		close(b.done)
+	}
+}

@@ -1,0 +1,93 @@
+package event
+
+import "time"
+
+// Kind says what happened.
+type Kind uint8
+
+// The kinds, by the part that emits them. "Attempt" is the number of the run of
+// the closure, 1 for the first; fields that a kind does not mention are zero.
+const (
+	None Kind = iota // no event; never emitted
+
+	Submitted    // a request was accepted (Request)
+	Queued       // it had to wait
+	Started      // an attempt began (Request, Attempt; Delay: how long it waited in the queue)
+	AttemptEnded // an attempt returned (Request, Attempt; Delay: how long it ran; Err)
+	Completed    // the request has its result (Request, Attempt; Err)
+	Overflow     // a full queue refused or dropped a request (Request, Err)
+	Cancelled    // a request ended in the queue because its context did (Request, Err)
+	Requeued     // a rate-limited request went back to its place (Request, Attempt, Scope, Until)
+	Retry        // a failed attempt will be repeated (Request, Attempt; Delay until then; Err)
+	Recovered    // a request succeeded after at least one retry (Request, Attempt)
+	Ignored      // an error that the policy does not treat (Err)
+	GaveUp       // attempts or time ran out (Request, Attempt, Err)
+
+	Learned   // a signal was received (Request, Attempt, Scope, Delay, Source; Err: the vendor's error)
+	Cooling   // a scope began to cool (Scope, Until, Delay, Source)
+	Extended  // its end moved later (Scope, Until, Delay, Source)
+	Cleared   // it was ended by hand or by fresh evidence (Scope)
+	Cooled    // it ended by itself (Scope)
+	Probe     // the first request after a cooldown began (Scope, Request)
+	Ramp      // traffic may grow after a probe (Scope)
+	Resumed   // a scope is back to normal (Scope)
+	Clamped   // a vendor's or a user's value was changed to a permitted one (Scope, Delay: the result, Source)
+	BadVendor // an adapter panicked; its answer counts as "not limited" (Err)
+
+	BreakerState   // a breaker changed state (Source: the new state)
+	BreakerRefused // a breaker refused a request (Request, Until)
+	LimitRefused   // a limiter made a lane wait (Scope, Delay)
+
+	PoolCreated   // a connection was opened (Source: the selector; Delay: how long it took)
+	PoolFailed    // it could not be opened (Source, Err)
+	PoolStolen    // an idle one of another selector was closed to make room (Source: its selector)
+	PoolDiscarded // one was closed because it was bad, old or worn (Source, Err)
+
+	Stuck     // a closure or a hold runs longer than it should (Request, Attempt, Delay)
+	Idle      // nothing waits and nothing runs
+	Depleted  // everything that could run, runs; the next request will wait
+	Paused    // starts were suspended by hand
+	Unpaused  // and allowed again
+	Closing   // no request is accepted any more
+	Closed    // nothing is left
+	Abandoned // a request was completed while its closure still runs (Request)
+
+	kinds // how many there are
+)
+
+var names = [kinds]string{
+	None: "none", Submitted: "submitted", Queued: "queued", Started: "started", AttemptEnded: "attempt ended",
+	Completed: "completed", Overflow: "overflow", Cancelled: "cancelled", Requeued: "requeued", Retry: "retry",
+	Recovered: "recovered", Ignored: "ignored", GaveUp: "gave up", Learned: "learned", Cooling: "cooling", Extended: "extended",
+	Cleared: "cleared", Cooled: "cooled", Probe: "probe", Ramp: "ramp", Resumed: "resumed", Clamped: "clamped",
+	BadVendor: "bad vendor", BreakerState: "breaker state", BreakerRefused: "breaker refused",
+	LimitRefused: "limit refused", PoolCreated: "pool created", PoolFailed: "pool failed", PoolStolen: "pool stolen",
+	PoolDiscarded: "pool discarded", Stuck: "stuck", Idle: "idle", Depleted: "depleted", Paused: "paused",
+	Unpaused: "unpaused", Closing: "closing", Closed: "closed", Abandoned: "abandoned",
+}
+
+// String returns the kind's name in lower case words.
+func (k Kind) String() string {
+	if k < kinds {
+		return names[k]
+	}
+	return "invalid"
+}
+
+// MarshalText makes a Kind a word in JSON.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Event is one thing that happened. It is flat and passed by value; which
+// fields are set is said beside each Kind.
+type Event struct {
+	Time    time.Time     `json:"time"`
+	Kind    Kind          `json:"kind"`
+	Name    string        `json:"name,omitempty"`    // of the governor or policy
+	Request uint64        `json:"request,omitempty"` // number of the request within its governor, from 1
+	Attempt int           `json:"attempt,omitempty"`
+	Scope   string        `json:"scope,omitempty"` // as throttle.Scope prints it
+	Delay   time.Duration `json:"delay,omitempty"`
+	Until   time.Time     `json:"until,omitzero"`
+	Err     error         `json:"-"`
+	Source  string        `json:"source,omitempty"`
+}

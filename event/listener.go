@@ -1,0 +1,96 @@
+package event
+
+// listener is one function and what waits for it.
+type listener struct {
+	bus   *Bus
+	fn    func(Event)
+	kinds uint64 // those it hears
+	depth int    // how many events may wait
+	loop  func() // deliver; kept, so that starting it allocates no closure
+
+	// Both under bus.mu. At most one goroutine runs loop, while running is set.
+	// It is set by the Emit that starts the goroutine, and taken back by that
+	// goroutine in the same critical section in which it finds the queue empty:
+	// an event is either seen by it or starts the next one.
+	running bool
+	queue   ring
+}
+
+// deliver calls fn for one event after the other until none is left.
+func (l *listener) deliver() {
+	left := false
+	defer func() {
+		if !left { // fn called runtime.Goexit, which ends this goroutine
+			go l.loop()
+		}
+	}()
+	for {
+		e, ok := l.take()
+		if !ok {
+			left = true
+			return
+		}
+		l.call(e)
+	}
+}
+
+// take takes the oldest event, or else ends the goroutine's turn.
+func (l *listener) take() (Event, bool) {
+	b := l.bus
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e, ok := l.queue.pop(); ok {
+		return e, true
+	}
+	l.running = false
+	b.running--
+	b.finishLocked()
+	return Event{}, false
+}
+
+func (l *listener) call(e Event) {
+	defer func() {
+		if recover() != nil { // nil after Goexit; never nil after panic
+			l.bus.panics.Add(1)
+		}
+	}()
+	l.fn(e)
+}
+
+// ring is a queue of events that drops its oldest. The zero ring is empty; its
+// memory doubles as needed, up to what push is told.
+type ring struct {
+	slots []Event
+	first int // where the oldest is
+	len   int
+}
+
+// push adds e, and reports whether it had to drop the oldest for that.
+func (r *ring) push(e Event, most int) (dropped bool) {
+	switch {
+	case r.len == most:
+		r.pop()
+		dropped = true
+	case r.len == len(r.slots):
+		grown := make([]Event, min(max(2*r.len, 16), most))
+		n := copy(grown, r.slots[r.first:])
+		copy(grown[n:], r.slots[:r.first])
+		r.slots, r.first = grown, 0
+	}
+	r.slots[(r.first+r.len)%len(r.slots)] = e
+	r.len++
+	return dropped
+}
+
+// pop takes the oldest, and keeps nothing that it refers to.
+func (r *ring) pop() (e Event, ok bool) {
+	if r.len == 0 {
+		return Event{}, false
+	}
+	e, r.slots[r.first] = r.slots[r.first], Event{}
+	r.first = (r.first + 1) % len(r.slots)
+	r.len--
+	return e, true
+}
+
+func (r *ring) clear() { *r = ring{} }
