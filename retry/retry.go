@@ -1,0 +1,133 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flyball-go/flyball/backoff"
+)
+
+// Config says which failures are repeated, how often and when. The zero value is
+// ready; see each field's default.
+type Config struct {
+	// Attempts is how many attempts are made at most, counting the first. 0 means
+	// 3; 1 means that nothing is repeated; less than 0 means no limit.
+	Attempts int
+
+	// Backoff is the wait before each further attempt; it may also end them. nil
+	// means exponential: 500 ms, doubling up to 1 min, without jitter.
+	Backoff backoff.Schedule
+
+	// MaxElapsed is the time within which the last attempt must begin, counted
+	// from the beginning of the first. A repetition whose wait would end later is
+	// not made, and not waited for. 0 means no limit.
+	MaxElapsed time.Duration
+
+	// RetryIf says which errors are repeated; it is not asked about those that
+	// never are: permanent ones (IsPermanent) and context.Canceled. nil means all
+	// others but context.DeadlineExceeded. To repeat an attempt that ran into a
+	// timeout of its own, have a RetryIf that says so.
+	RetryIf func(error) bool
+}
+
+const defaultAttempts = 3
+
+// defaultBackoff is a constant in all but name.
+var defaultBackoff backoff.Schedule = backoff.Exponential{Initial: 500 * time.Millisecond, Multiplier: 2, Max: time.Minute}
+
+// ErrInvalid is matched, with errors.Is, by what Config.Validate returns.
+var ErrInvalid = errors.New("retry: invalid configuration")
+
+// Validate returns an error that names a field that is out of range and its
+// value, or nil. What is wrong with Backoff matches backoff.ErrInvalid too.
+func (c Config) Validate() error {
+	if c.MaxElapsed < 0 {
+		return fmt.Errorf("%w: MaxElapsed is %v, less than 0", ErrInvalid, c.MaxElapsed)
+	}
+	if c.Backoff == nil {
+		return nil
+	}
+	if err := backoff.Validate(c.Backoff); err != nil {
+		return fmt.Errorf("%w: Backoff: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// Reason says why an attempt is repeated or is not.
+type Reason uint8
+
+const (
+	Again         Reason = iota // it is repeated; the only one that comes with again
+	Succeeded                   // there was no error
+	Ignored                     // the error is none that is repeated; it says nothing about the limits
+	OutOfAttempts               // Attempts have been made
+	OutOfSchedule               // Backoff ended them
+	OutOfTime                   // the wait would have passed MaxElapsed
+)
+
+var reasons = [...]string{"again", "succeeded", "ignored", "out of attempts", "out of schedule", "out of time"}
+
+// String returns the reason in lower case words.
+func (r Reason) String() string {
+	if int(r) < len(reasons) {
+		return reasons[r]
+	}
+	return "invalid"
+}
+
+// Next decides about the attempt that s describes: whether it is repeated, after
+// which wait, and why. It is a pure function, but for a random Backoff: it does
+// not wait, reads no clock and allocates nothing. It takes the time to walk the
+// tree of the error a few times.
+//
+// The wait is 0 or more: what Backoff says, or what the error's RetryAfter asks
+// for, whichever is longer. Of the reasons against, the first that applies is
+// given, in the order in which they are declared.
+//
+// An invalid Config does no harm: a negative MaxElapsed counts as 0, and
+// whatever is wrong with Backoff is treated as that package says.
+func (c Config) Next(s backoff.Step) (wait time.Duration, again bool, why Reason) {
+	if s.Err == nil {
+		return 0, false, Succeeded
+	}
+	if !c.retries(s.Err) {
+		return 0, false, Ignored
+	}
+	attempts := c.Attempts
+	if attempts == 0 {
+		attempts = defaultAttempts
+	}
+	if attempts > 0 && max(s.Attempt, 1) >= attempts {
+		return 0, false, OutOfAttempts
+	}
+	schedule := c.Backoff
+	if schedule == nil {
+		schedule = defaultBackoff
+	}
+	wait, again = schedule.Next(s)
+	if !again {
+		return 0, false, OutOfSchedule
+	}
+	wait = max(wait, 0)
+	if hint, ok := RetryAfter(s.Err); ok {
+		wait = max(wait, hint)
+	}
+	// Subtracted, not added, since the sum may be more than a Duration holds.
+	if elapsed := max(s.Elapsed, 0); c.MaxElapsed > 0 && wait > c.MaxElapsed-elapsed {
+		return 0, false, OutOfTime
+	}
+	return wait, true, Again
+}
+
+// retries reports whether err is one that is repeated.
+func (c Config) retries(err error) bool {
+	if IsPermanent(err) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	if c.RetryIf != nil {
+		return c.RetryIf(err)
+	}
+	return !errors.Is(err, context.DeadlineExceeded)
+}
