@@ -1,0 +1,160 @@
+package pool
+
+import (
+	"context"
+	"time"
+)
+
+// Acquire waits until there can be a connection for sel, and returns a
+// reservation that has it: Value returns it at once. Those who wait are served
+// in the order in which they came, except that nobody waits for one who cannot
+// be served: whose selector backs off or has MaxPerSelector.
+//
+// The error is one of Reservation.Conn, or ErrSelector for a selector that is
+// not equal to itself or not comparable, and ErrClosed for those who wait when
+// the pool is closed. A failed Open is not tried again. One who comes or waits
+// while the selector backs off waits for the end of that, unless the failure is
+// permanent: that is returned at once.
+func (p *Pool[S, C]) Acquire(ctx context.Context, sel S) (*Reservation[S, C], error) {
+	if ctx == nil {
+		return nil, ErrNilContext
+	}
+	if !sane(sel) {
+		return nil, ErrSelector
+	}
+	if ctx.Err() != nil {
+		return nil, endOf(ctx)
+	}
+	r, err := p.wait(ctx, sel)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.Conn(ctx); err != nil {
+		r.Release()
+		return nil, err
+	}
+	return r, nil
+}
+
+// wait reserves, in turn.
+func (p *Pool[S, C]) wait(ctx context.Context, sel S) (*Reservation[S, C], error) {
+	now := p.now()
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, ErrClosed
+	}
+	e := p.entryLocked(sel)
+	// grantLocked runs whenever something becomes free, so of those who wait
+	// nobody can be served now, and this overtakes nobody.
+	if r := p.reserveLocked(e, now); r != nil {
+		p.mu.Unlock()
+		return r, nil
+	}
+	if e.final && e.backingOff() {
+		err := e.last
+		p.mu.Unlock()
+		return nil, err
+	}
+	w := &waiter[S, C]{entry: e, served: make(chan struct{})}
+	p.waiters.add(w)
+	e.waiting++
+	if e.backingOff() {
+		p.armLocked(e.until)
+	}
+	p.mu.Unlock()
+
+	select {
+	case <-w.served:
+		return w.r, w.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	if w.r == nil && w.err == nil {
+		p.leaveLocked(w)
+	}
+	p.mu.Unlock()
+	if w.r != nil { // served at the same time; the next in line must not miss it
+		w.r.Release()
+	}
+	return nil, endOf(ctx)
+}
+
+// waiter is one who waits in Acquire. r or err is set, under Pool.mu, when it
+// leaves the queue, before served is closed.
+type waiter[S comparable, C any] struct {
+	entry      *entry[S, C]
+	served     chan struct{}
+	r          *Reservation[S, C]
+	err        error
+	prev, next *waiter[S, C]
+}
+
+// waiters is a queue of them.
+type waiters[S comparable, C any] struct {
+	first, last *waiter[S, C]
+	len         int
+	pass        uint64 // numbers the passes of grantLocked
+}
+
+func (q *waiters[S, C]) add(w *waiter[S, C]) {
+	if w.prev = q.last; w.prev != nil {
+		w.prev.next = w
+	} else {
+		q.first = w
+	}
+	q.last = w
+	q.len++
+}
+
+// leaveLocked removes w from the queue; its next stays valid.
+func (p *Pool[S, C]) leaveLocked(w *waiter[S, C]) {
+	q := &p.waiters
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		q.first = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		q.last = w.prev
+	}
+	q.len--
+	w.entry.waiting--
+	p.forgetLocked(w.entry)
+}
+
+// grantLocked serves those who can be served. It is called whenever something may
+// have become free, and costs nothing when nobody waits, else a few ns for each
+// who cannot be served.
+func (p *Pool[S, C]) grantLocked(now time.Time) {
+	q := &p.waiters
+	q.pass++
+	for w := q.first; w != nil && (p.used < p.cfg.Max || p.lru.len > 0); {
+		next := w.next
+		if w.entry.blocked != q.pass {
+			if r := p.reserveLocked(w.entry, now); r != nil {
+				w.r = r
+				p.leaveLocked(w)
+				close(w.served)
+			} else {
+				w.entry.blocked = q.pass
+			}
+		}
+		w = next
+	}
+}
+
+// refuseLocked ends the waiting for e with err.
+func (p *Pool[S, C]) refuseLocked(e *entry[S, C], err error) {
+	for w := p.waiters.first; w != nil; {
+		next := w.next
+		if e == nil || w.entry == e {
+			w.err = err
+			p.leaveLocked(w)
+			close(w.served)
+		}
+		w = next
+	}
+}

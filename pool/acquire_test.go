@@ -1,0 +1,237 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAcquireServesInTheOrderOfComing(t *testing.T) {
+	bubble(t, limit(2), func(t *testing.T, s *server, p *Pool[string, *link]) {
+		a, b := lend(t, p, "a"), lend(t, p, "b")
+		var order []int
+		for i := range 6 {
+			go func() {
+				r, err := p.Acquire(t.Context(), string(rune('a'+i%3)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order = append(order, i) // one holds all that is free
+				time.Sleep(time.Second)
+				r.Release()
+			}()
+			synctest.Wait()
+		}
+		if n := p.Stats().Waiting; n != 6 {
+			t.Errorf("%d wait", n)
+		}
+		a.Release()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		b.Release()
+		for i, n := range order {
+			if i != n {
+				t.Fatal(order)
+			}
+		}
+		if len(order) != 6 {
+			t.Error(order)
+		}
+	})
+}
+
+func TestACancelledAcquireLeavesNoTraceAndDelaysNobody(t *testing.T) {
+	bubble(t, limit(1), func(t *testing.T, s *server, p *Pool[string, *link]) {
+		held := lend(t, p, "x")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for range 20 {
+			go func() {
+				began := time.Now()
+				if _, err := p.Acquire(ctx, "y"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second || !isRefused(err) {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			}()
+		}
+		synctest.Wait()
+		go func() {
+			r, err := p.Acquire(t.Context(), "x")
+			if err != nil || time.Since(time.Now()) != 0 {
+				t.Error(err)
+				return
+			}
+			r.Release()
+		}()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if st := p.Stats(); st.Waiting != 1 || st.Selectors != 1 {
+			t.Errorf("%+v", st)
+		}
+		held.Release()
+		synctest.Wait()
+		if st := p.Stats(); st.Waiting != 0 || st.Idle != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A waiter that is served just as its context ends must pass on what it got.
+func TestAcquireServedAndCancelledAtOncePassesOn(t *testing.T) {
+	for i := range 1000 {
+		s := newServer(t)
+		p := s.pool(limit(1))
+		held := lend(t, p, "x")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan bool)
+		go func() {
+			if r, err := p.Acquire(ctx, "x"); err == nil {
+				r.Release()
+			}
+			ended <- true
+		}()
+		for p.Stats().Waiting == 0 {
+		}
+		if i%2 == 0 {
+			cancel()
+			held.Release()
+		} else {
+			held.Release()
+			cancel()
+		}
+		<-ended
+		lend(t, p, "x").Release()
+		s.finish(p)
+	}
+}
+
+func TestNobodyWaitsForOneWhoCannotBeServed(t *testing.T) {
+	bubble(t, func(c cfg) { c.Max, c.MaxPerSelector = 3, 1 }, func(t *testing.T, s *server, p *Pool[string, *link]) {
+		s.onOpen = func(_ context.Context, sel string, n int) error {
+			if sel == "down" && n < 3 {
+				return io.EOF
+			}
+			return nil
+		}
+		began := time.Now()
+		x := lend(t, p, "x")
+		_ = fails(t, p, "down", 0)
+		for _, sel := range []string{"x", "down", "y"} {
+			go func() {
+				r, err := p.Acquire(t.Context(), sel)
+				if err != nil {
+					t.Error(sel, err)
+					return
+				}
+				want := map[string]time.Duration{"x": time.Second, "down": 100 * time.Millisecond}[sel]
+				if d := time.Since(began); d != want {
+					t.Errorf("%s served after %v", sel, d)
+				}
+				r.Release()
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		x.Release()
+	})
+}
+
+func TestAcquireReturnsTheErrorOfItsOpenAndWaitsOutTheBackoffOfOthers(t *testing.T) {
+	bubble(t, limit(1), func(t *testing.T, s *server, p *Pool[string, *link]) {
+		s.onOpen = func(context.Context, string, int) error { time.Sleep(time.Second); return io.EOF }
+		if _, err := p.Acquire(t.Context(), "x"); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		s.onOpen = nil
+		began := time.Now()
+		r, err := p.Acquire(t.Context(), "x")
+		if err != nil || time.Since(began) != 100*time.Millisecond || r.Value() == nil || !r.Ready() {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		r.Release()
+	})
+}
+
+// A backoff that begins while others already wait must be timed for them too.
+func TestABackoffThatBeginsWhileOneWaitsIsTimed(t *testing.T) {
+	bubble(t, limit(1), func(t *testing.T, s *server, p *Pool[string, *link]) {
+		s.onOpen = func(_ context.Context, _ string, n int) error {
+			time.Sleep(time.Second)
+			if n == 1 {
+				return io.EOF
+			}
+			return nil
+		}
+		go func() { _, _ = p.Acquire(t.Context(), "x") }()
+		synctest.Wait()
+		began := time.Now()
+		r, err := p.Acquire(t.Context(), "x")
+		if d := time.Since(began); err != nil || d != 2100*time.Millisecond {
+			t.Fatalf("%v after %v", err, d)
+		}
+		r.Release()
+	})
+}
+
+func TestAPlaceThatBecomesFreeGoesToTheNextWhoWaits(t *testing.T) {
+	bubble(t, limit(1), func(t *testing.T, s *server, p *Pool[string, *link]) {
+		s.onOpen = func(_ context.Context, sel string, _ int) error {
+			if sel == "down" {
+				time.Sleep(time.Second)
+				return io.EOF
+			}
+			return nil
+		}
+		s.onClose = func(*link) { time.Sleep(time.Second) }
+		for name, begin := range map[string]func(){
+			"discarded":  func() { lend(t, p, "x").Discard(nil) },
+			"not opened": func() { go func() { _, _ = p.Acquire(t.Context(), "down") }() },
+			"not needed": func() {
+				r, _ := p.Reserve("z")
+				go func() { time.Sleep(time.Second); r.Release() }()
+			},
+		} {
+			begin()
+			synctest.Wait()
+			began := time.Now()
+			r, err := p.Acquire(t.Context(), "y")
+			if d := time.Since(began); err != nil || d != time.Second {
+				t.Errorf("%s: %v after %v", name, err, d)
+				return
+			}
+			r.Discard(nil)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+		}
+	})
+}
+
+// Conn is answered just as its context ends: it must have the connection, or not.
+func TestConnAnsweredAndCancelledAtOnceLosesNothing(t *testing.T) {
+	bubble(t, limit(1), func(t *testing.T, s *server, p *Pool[string, *link]) {
+		s.onOpen = ignore(time.Second)
+		for range 500 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			r, ok := p.Reserve("x")
+			if !ok {
+				t.Fatal("a place was lost")
+			}
+			_, err := r.Conn(ctx)
+			if (err == nil) != (r.Value() != nil) {
+				t.Errorf("%v, %v", err, r.Value())
+			}
+			r.Discard(nil)
+			synctest.Wait()
+			if r, ok := p.Reserve("x"); ok && r.Ready() {
+				r.Discard(nil)
+			} else if ok {
+				r.Release()
+			}
+			cancel()
+			synctest.Wait()
+		}
+	})
+}

@@ -1,0 +1,195 @@
+package pool
+
+import "time"
+
+// Reserve promises a connection for sel, if there can be one now: an idle one,
+// or a place for a new one, or an idle one of another selector to be replaced.
+// It does bookkeeping only, in about 100 ns: it does not block, and calls no
+// hook. It returns false when the pool is closed, when all places are lent out
+// or sel has MaxPerSelector, and, if a new connection would be needed, before
+// NotBefore(sel); always for a selector that is not equal to itself or whose
+// dynamic type is not comparable.
+//
+// Every reservation must be given back with Release or Discard.
+func (p *Pool[S, C]) Reserve(sel S) (*Reservation[S, C], bool) {
+	if !sane(sel) {
+		return nil, false
+	}
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.sels[sel]
+	if e == nil { // do not leave one behind for a selector that is refused
+		if p.closed || p.used >= p.cfg.Max && p.lru.len == 0 {
+			return nil, false
+		}
+		e = p.entryLocked(sel)
+	}
+	r := p.reserveLocked(e, now)
+	return r, r != nil
+}
+
+// reserveLocked is Reserve for an entry. It returns nil when there is no way. In
+// passing it closes those idle connections of e that are too old to be lent.
+func (p *Pool[S, C]) reserveLocked(e *entry[S, C], now time.Time) *Reservation[S, C] {
+	if p.closed {
+		return nil
+	}
+	var old *conn[S, C] // one of e's own to be replaced
+	for len(e.idle) > 0 {
+		c := e.idle[len(e.idle)-1]
+		p.takeLocked(c)
+		why := p.unfit(c, now)
+		if why == nil {
+			p.n.reused++
+			if p.dueForCheck(c, now) {
+				return newReservation(p, e, c, stateCheck)
+			}
+			return newReservation(p, e, c, stateReady)
+		}
+		if old != nil {
+			p.destroyLocked(old, discarded)
+		}
+		old, c.why = c, why
+	}
+	if !p.canCreateLocked(e, old) {
+		if old != nil {
+			p.destroyLocked(old, discarded)
+		}
+		return nil
+	}
+	full := p.used >= p.cfg.Max || p.atMax(e)
+	switch {
+	case old != nil && !full:
+		p.destroyLocked(old, discarded)
+		old = nil
+		p.used++
+	case old != nil: // its place passes on
+	case full:
+		old = p.lru.oldest // of another selector: e has no idle ones left
+		p.takeLocked(old)
+	default:
+		p.used++
+	}
+	e.places++
+	return newReservation(p, e, old, stateNew)
+}
+
+// canCreateLocked reports whether e may have a new connection, given that old,
+// which may be nil, could be closed for it.
+func (p *Pool[S, C]) canCreateLocked(e *entry[S, C], old *conn[S, C]) bool {
+	if e.backingOff() {
+		return false
+	}
+	if p.atMax(e) {
+		return old != nil && e.places <= p.cfg.MaxPerSelector
+	}
+	return p.used < p.cfg.Max || old != nil || p.lru.len > 0
+}
+
+func (p *Pool[S, C]) atMax(e *entry[S, C]) bool {
+	return p.cfg.MaxPerSelector > 0 && e.places >= p.cfg.MaxPerSelector
+}
+
+// Idle reports whether Reserve(sel) would now return a reservation that is Ready.
+func (p *Pool[S, C]) Idle(sel S) bool {
+	if !sane(sel) {
+		return false
+	}
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.lendableLocked(p.sels[sel], now)
+	return c != nil && !p.dueForCheck(c, now)
+}
+
+// Full reports whether nothing can be reserved for sel until somebody gives
+// something back: sel has MaxPerSelector, or every place is held by something
+// that is not idle. A closed pool is full. A backoff does not make it so.
+func (p *Pool[S, C]) Full(sel S) bool {
+	if !sane(sel) {
+		return true
+	}
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.sels[sel]
+	switch {
+	case p.closed:
+		return true
+	case p.lendableLocked(e, now) != nil:
+		return false
+	case e != nil && p.atMax(e) && (len(e.idle) == 0 || e.places > p.cfg.MaxPerSelector):
+		return true
+	}
+	return p.used >= p.cfg.Max && p.lru.len == 0
+}
+
+// lendableLocked returns the idle connection that e, which may be nil, would
+// lend next.
+func (p *Pool[S, C]) lendableLocked(e *entry[S, C], now time.Time) *conn[S, C] {
+	if e == nil || p.closed {
+		return nil
+	}
+	for i := len(e.idle) - 1; i >= 0; i-- {
+		if p.unfit(e.idle[i], now) == nil {
+			return e.idle[i]
+		}
+	}
+	return nil
+}
+
+// NotBefore returns when the open backoff of sel ends, before which Reserve
+// returns only idle connections. It is zero when sel has failed less recently
+// than it succeeded. It may be past: so a caller that was refused by Reserve and
+// compares it with a time taken before that knows whether to wait for this time
+// or for OnFree.
+func (p *Pool[S, C]) NotBefore(sel S) time.Time {
+	if !sane(sel) {
+		return time.Time{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.sels[sel]; e != nil {
+		return e.until
+	}
+	return time.Time{}
+}
+
+// Refusal returns the error that every request for sel is to be refused with: the
+// last failure to open a connection for it, while that was permanent and its
+// backoff lasts. Else it is nil. Acquire returns it by itself.
+func (p *Pool[S, C]) Refusal(sel S) error {
+	if !sane(sel) {
+		return ErrSelector
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.sels[sel]; e != nil && e.final && e.backingOff() {
+		return e.last
+	}
+	return nil
+}
+
+// OnFree adds a function that is called whenever something may have become
+// reservable: something was given back, has been closed or was opened for
+// nobody. It is not called for the end of a backoff; see NotBefore. It may be
+// called from any goroutine, several at once, and for nothing; it may use the
+// pool, but should return quickly: whoever gives back waits for it. A panic is
+// dropped. It is not called any more after Shutdown, when Done tells the rest.
+func (p *Pool[S, C]) OnFree(fn func()) {
+	if fn == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	var fns []func()
+	if old := p.onFree.Load(); old != nil {
+		fns = append(fns, *old...)
+	}
+	fns = append(fns, fn)
+	p.onFree.Store(&fns)
+}
