@@ -1,0 +1,59 @@
+package limiter
+
+import (
+	"math"
+	"time"
+)
+
+// Never is the wait for permits that can never be had: more than the limit ever
+// holds, or a limiter that is shut.
+const Never time.Duration = math.MaxInt64
+
+// Limiter decides when permits may be taken. It is a pure core: it takes now as
+// an argument, never blocks, never sleeps and starts nothing.
+//
+// One owner calls it, one call at a time: a governor under its gate's mutex, or
+// you under yours. Implementations need no lock of their own unless they say
+// otherwise. The owner of several limits asks all of them to Wait and, when all
+// answer 0, Takes from all: all or none, without refunds.
+//
+// now must not go back between calls; a smaller now is treated as the largest
+// seen. n is 1 or more.
+type Limiter interface {
+	// Wait returns how long from now it is until n permits for key can be
+	// taken, if nobody takes any meanwhile: 0 when they can be taken now, Never
+	// when they never can. It changes nothing that a caller could notice.
+	Wait(now time.Time, key string, n int) time.Duration
+
+	// Take takes n permits for key. The caller has just been told 0 by Wait with
+	// the same arguments; without that, the limit is overdrawn.
+	Take(now time.Time, key string, n int)
+
+	// Settle corrects the cost of permits taken before: n were taken, used was
+	// the true cost. More than n may put the limit into debt, less gives back
+	// what can be given back without ever exceeding the limit.
+	Settle(now time.Time, key string, n, used int)
+
+	// Accepted reports that the vendor accepted a call that was sent at sent.
+	Accepted(now, sent time.Time, key string)
+
+	// Refused reports that the vendor refused, for exceeding this limit, a call
+	// that was sent at sent.
+	Refused(now, sent time.Time, key string)
+}
+
+// Notifier is implemented by limiters whose answers can change without a call
+// of their owner: a store's credits, a limit changed at run time.
+type Notifier interface {
+	// OnChange makes the limiter call fn, from any goroutine and under no lock,
+	// after each such change. It is called once, before first use.
+	OnChange(fn func())
+}
+
+// Rater is implemented by limiters that can say how fast they let permits
+// through. A governor uses it to let traffic grow after a cooldown.
+type Rater interface {
+	// Rate returns permits per second for key in the long run; 0 when there is
+	// no such number now.
+	Rate(now time.Time, key string) float64
+}

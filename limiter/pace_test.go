@@ -1,0 +1,344 @@
+package limiter
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newPace(t testing.TB, cfg PaceConfig) *Pace {
+	t.Helper()
+	p, err := NewPace(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func after(d time.Duration) time.Time { return epoch.Add(d) }
+
+// run takes one permit after the other, as a waiter that is never late, from one
+// time to another. Each call is accepted after 20 ms. It returns how many.
+func run(p *Pace, from, to time.Duration) (n int) {
+	for now := from; ; n++ {
+		for range 100 {
+			d := p.Wait(after(now), "", 1)
+			now += d
+			if d == 0 {
+				break
+			}
+		}
+		if now >= to {
+			return n
+		}
+		p.Take(after(now), "", 1)
+		if sent := now - 20*time.Millisecond; sent >= from {
+			p.Accepted(after(now), after(sent), "")
+		}
+	}
+}
+
+func near(got, want, by float64) bool { return math.Abs(got-want) <= by*want }
+
+func TestPaceLetsEverythingPassUntilARefusal(t *testing.T) {
+	p := newPace(t, PaceConfig{})
+	for range 100 {
+		if d := p.Wait(epoch, "", 1e6); d != 0 {
+			t.Fatalf("Wait = %v before any refusal", d)
+		}
+		p.Take(epoch, "", 1)
+		p.Accepted(epoch, epoch, "")
+	}
+	if r := p.Rate(epoch, ""); r != 0 {
+		t.Errorf("Rate = %v, want 0: there is none", r)
+	}
+	p.Take(after(900*time.Millisecond), "", 1)
+	p.Refused(after(time.Second), after(900*time.Millisecond), "")
+	p.Take(after(2*time.Second), "", 1)
+	if r := p.Rate(epoch, ""); !near(r, 50, 1e-9) {
+		t.Errorf("Rate = %v, want 50: 100 permits in 1 s and a pause of 1 s", r)
+	}
+}
+
+func TestPaceDoublesAtTheStart(t *testing.T) {
+	p := newPace(t, PaceConfig{Start: 100})
+	for i, want := range []float64{200, 400, 800, 1600} {
+		run(p, time.Duration(i)*125*time.Millisecond, time.Duration(i+1)*125*time.Millisecond)
+		if r := p.Rate(epoch, ""); r != want {
+			t.Fatalf("after %d rounds: Rate = %v, want %v", i+1, r, want)
+		}
+	}
+}
+
+func TestPaceDoesNotGrowUnused(t *testing.T) {
+	learn := func(cfg PaceConfig) *Pace {
+		p := newPace(t, cfg)
+		run(p, 0, time.Second)
+		return p
+	}
+	fresh := newPace(t, PaceConfig{Start: 100})
+	cut := learn(PaceConfig{Start: 100, Max: 100})
+	cut.Refused(after(time.Second), after(999*time.Millisecond), "")
+	cut.Take(after(1200*time.Millisecond), "", 1)
+	cut.Take(after(1300*time.Millisecond), "", 1)
+	for _, p := range []*Pace{fresh, cut} {
+		was := p.Rate(epoch, "")
+		for i := range 1000 {
+			now := after(2*time.Second + time.Duration(i)*100*time.Millisecond)
+			if p.Wait(now, "", 1) != 0 {
+				t.Fatal("has to wait, with a tenth of the rate")
+			}
+			p.Take(now, "", 1)
+			p.Accepted(now, now.Add(-90*time.Millisecond), "")
+		}
+		if r := p.Rate(epoch, ""); r != was {
+			t.Errorf("Rate = %v, want %v as before: a tenth of it was used", r, was)
+		}
+	}
+}
+
+func TestPaceSpacesAndCatchesUp(t *testing.T) {
+	p := newPace(t, PaceConfig{Start: 1000})
+	ms := time.Millisecond
+	for i, c := range []struct {
+		at   time.Duration
+		n    int
+		want time.Duration
+	}{
+		{0, 1, 0}, {0, 1, 0}, {0, 1, 0}, {0, 1, 0}, // 1 and 3 ms
+		{0, 1, ms},
+		{0, 10, 10 * ms},
+		{500 * time.Microsecond, 1, 500 * time.Microsecond},
+		{ms, 1, 0},
+		{ms, 1, ms},
+		{4 * ms, 1, 0}, {4 * ms, 1, 0}, {4 * ms, 1, 0}, {4 * ms, 1, ms}, // all of it
+		{100 * ms, 1, 0}, {100 * ms, 1, 0}, {100 * ms, 1, 0}, {100 * ms, 1, 0}, {100 * ms, 1, ms}, // no more than that
+		{100 * ms, 20, 20 * ms}, // of more than can be saved up
+		{120 * ms, 20, 0},
+		{120 * ms, 1, ms}, // owes nothing
+		{90 * ms, 1, ms},  // the clock went back
+		{120 * ms, 0, 0},
+		{120 * ms, -1, 0},
+	} {
+		got := p.Wait(after(c.at), "", c.n)
+		if got != c.want {
+			t.Fatalf("step %d: Wait(%v, %d) = %v, want %v", i, c.at, c.n, got, c.want)
+		}
+		if got == 0 {
+			p.Take(after(c.at), "", c.n)
+		}
+	}
+	if d := p.Wait(after(0), "", math.MaxInt); d <= 0 || d >= Never {
+		t.Errorf("Wait for all permits there are = %v", d)
+	}
+}
+
+func TestPaceLearnsOnceFromAPause(t *testing.T) {
+	p := newPace(t, PaceConfig{Start: 100, Max: 100})
+	run(p, 0, time.Second)
+	now, sent := after(time.Second), after(980*time.Millisecond)
+	p.Refused(now, sent, "")
+	for range 9 {
+		p.Refused(now.Add(time.Millisecond), sent, "")
+	}
+	p.Take(now.Add(time.Second), "", 1)
+	// 90 accepted in 2 s are 45/s; with 100/s the middle is 67/s.
+	r := p.Rate(now, "")
+	if !near(r, math.Sqrt(45*100), 0.02) {
+		t.Errorf("Rate = %v, want 67", r)
+	}
+	for range 9 {
+		p.Refused(now.Add(2*time.Second), sent, "") // later still
+	}
+	p.Take(now.Add(3*time.Second), "", 1)
+	if got := p.Rate(now, ""); got != r {
+		t.Errorf("Rate = %v, want still %v: those calls were sent before the pause", got, r)
+	}
+}
+
+func TestPaceHalvesForRefusedProbes(t *testing.T) {
+	p := newPace(t, PaceConfig{Start: 100, Max: 100})
+	run(p, 0, time.Second)
+	now := time.Second
+	p.Refused(after(now), after(now-time.Millisecond), "")
+	now += time.Second
+	p.Take(after(now), "", 1)
+	was := p.Rate(epoch, "")
+	for i, share := range []float64{2, 4, 8, 8, 8} {
+		p.Refused(after(now+time.Millisecond), after(now), "")
+		now += time.Second
+		p.Take(after(now), "", 1)
+		if r := p.Rate(epoch, ""); !near(r, was/share, 1e-9) {
+			t.Fatalf("after %d refused probes: Rate = %v, want %v", i+1, r, was/share)
+		}
+	}
+}
+
+func TestPaceIgnoresWhatIsNoRate(t *testing.T) {
+	p := newPace(t, PaceConfig{Start: 100, Max: 100})
+	p.Refused(epoch, epoch.Add(-time.Second), "") // nothing was taken
+	run(p, 0, time.Second)
+	p.Refused(after(time.Second), after(990*time.Millisecond), "")
+	p.Take(after(6*time.Hour), "", 1) // the day's quota
+	if r := p.Rate(epoch, ""); r != 100 {
+		t.Errorf("Rate = %v after hours, want 100", r)
+	}
+
+	q := newPace(t, PaceConfig{})
+	q.Take(epoch, "", 1)
+	q.Refused(after(time.Millisecond), epoch, "") // the very first call
+	q.Take(after(time.Second), "", 1)
+	if r := q.Rate(epoch, ""); r != 0 {
+		t.Errorf("Rate = %v after one refused call, want none", r)
+	}
+}
+
+func TestPaceSettle(t *testing.T) {
+	p := newPace(t, PaceConfig{Start: 10})
+	p.Take(epoch, "", 1)
+	p.Settle(epoch, "", 1, 11)
+	if d := p.Wait(epoch, "", 1); !near(d.Seconds(), 1.097, 1e-6) {
+		t.Errorf("Wait = %v after 10 permits more, want 1.097s", d)
+	}
+	p.Settle(epoch, "", 5, 0)
+	if d := p.Wait(epoch, "", 1); !near(d.Seconds(), 0.597, 1e-6) {
+		t.Errorf("Wait = %v after 5 given back, want 597ms", d)
+	}
+	p.Settle(epoch, "", math.MaxInt, math.MinInt)
+	if d := p.Wait(epoch, "", 1); d != 0 {
+		t.Errorf("Wait = %v after all was given back", d)
+	}
+	for range 4 {
+		p.Take(epoch, "", 1)
+	}
+	if d := p.Wait(epoch, "", 1); d < 300*time.Millisecond {
+		t.Errorf("Wait = %v: more was given back than taken", d)
+	}
+}
+
+func TestPaceConfig(t *testing.T) {
+	for _, c := range []struct {
+		cfg  PaceConfig
+		want string // of the error; "" is none
+	}{
+		{PaceConfig{}, ""},
+		{PaceConfig{Start: 5, Min: 1, Max: 10}, ""},
+		{PaceConfig{Start: 1e-3}, ""},
+		{PaceConfig{Max: 1e-3}, ""},
+		{PaceConfig{Start: math.NaN()}, "Start is NaN"},
+		{PaceConfig{Start: -1}, "Start is -1"},
+		{PaceConfig{Start: math.Inf(1)}, "Start is +Inf"},
+		{PaceConfig{Start: 2e9}, "Start is 2e+09"},
+		{PaceConfig{Start: 1e-300}, "Start is 1e-300"},
+		{PaceConfig{Min: math.NaN()}, "Min is NaN"},
+		{PaceConfig{Max: math.Inf(-1)}, "Max is -Inf"},
+		{PaceConfig{Min: 2, Max: 1}, "Min is 2"},
+		{PaceConfig{Start: 1, Min: 2}, "Start is 1"},
+		{PaceConfig{Start: 3, Max: 2}, "Start is 3"},
+	} {
+		p, err := NewPace(c.cfg)
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", c.cfg, err)
+			}
+		} else if p != nil || err == nil || !strings.Contains(err.Error(), "PaceConfig."+c.want) {
+			t.Errorf("%+v: error %v, want %q", c.cfg, err, c.want)
+		}
+	}
+	if r := newPace(t, PaceConfig{Max: 7}).Rate(epoch, ""); r != 7 {
+		t.Errorf("Rate = %v, want Max", r)
+	}
+}
+
+func TestPaceAllocatesNothing(t *testing.T) {
+	p := newPace(t, PaceConfig{Start: 100})
+	now := epoch
+	if n := testing.AllocsPerRun(1000, func() {
+		now = now.Add(time.Millisecond)
+		if p.Wait(now, "", 1) == 0 {
+			p.Take(now, "", 1)
+			p.Accepted(now, now.Add(-time.Millisecond), "")
+			if rand.IntN(20) == 0 {
+				p.Refused(now, now, "")
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestCurve compares the area with a sum, and the solution with what was put in.
+func TestCurve(t *testing.T) {
+	for _, c := range []curve{{plateau: 100, rise: 2}, {plateau: 100, depth: 0.1, rise: 2}, {plateau: 7, depth: 0.4, rise: 30}} {
+		for _, grown := range []float64{0.1, 1, 2.5} {
+			for _, share := range []float64{0.3, 0.9, 1, 1.05, 1.6} {
+				q, steps, sum := share*c.plateau, 100_000, 0.0
+				step := grown * c.rise / float64(steps)
+				for i := range steps {
+					c.grown = (float64(i) + 0.5) * step
+					sum += max(0, c.rate()-q) * step
+				}
+				c.grown = grown * c.rise
+				if q >= c.rate() {
+					continue
+				}
+				if got := c.above(q); math.Abs(got-sum) > 1e-3*sum+1e-6 {
+					t.Errorf("%+v above %v: %v, want %v", c, q, got, sum)
+				}
+				if got := c.solve(q/3, c.rate(), func(float64) float64 { return sum }); !near(got, q, 1e-3) {
+					t.Errorf("%+v: %v permits above %v, want %v", c, sum, got, q)
+				}
+			}
+		}
+	}
+}
+
+func FuzzPace(f *testing.F) {
+	f.Add(0.0, 0.0, 0.0, []byte{1, 1, 4, 7, 2, 3})
+	f.Add(10.0, 1.0, 100.0, []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
+	f.Fuzz(func(t *testing.T, start, least, most float64, ops []byte) {
+		p, err := NewPace(PaceConfig{Start: start, Min: least, Max: most})
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "limiter: PaceConfig.") {
+				t.Fatal(err)
+			}
+			return
+		}
+		now, sent := epoch, epoch
+		for len(ops) >= 2 {
+			op, arg := ops[0], int(ops[1])
+			ops = ops[2:]
+			switch op % 8 {
+			case 0, 1:
+				if p.Wait(now, "", arg) == 0 {
+					p.Take(now, "", arg)
+					sent = now
+				}
+			case 2:
+				p.Accepted(now, sent, "")
+			case 3:
+				p.Refused(now, sent, "")
+			case 4:
+				now = now.Add(time.Duration(arg) << (op >> 3))
+			case 5:
+				p.Settle(now, "", arg, int(op>>3))
+			case 6:
+				now = now.Add(min(p.Wait(now, "", arg), 1000*time.Hour))
+			case 7:
+				p.Take(now, "", arg<<(op>>3)) // without being told to
+			}
+			r := p.Rate(now, "")
+			if r != 0 && !(r >= p.min && r <= p.max) || r == 0 && !p.learn.first {
+				t.Fatalf("Rate = %v, bounds %v and %v", r, p.min, p.max)
+			}
+			if d := p.Wait(now, "", 1); d < 0 || d == Never {
+				t.Fatalf("Wait = %v", d)
+			}
+			if math.IsNaN(p.full) {
+				t.Fatal("NaN")
+			}
+		}
+	})
+}
