@@ -1,0 +1,225 @@
+package governor
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// attempt is one run of a closure, from the grant to the release of its slot.
+// It is the context that the closure is given, which is how Hold, and whoever
+// asks later, finds it.
+//
+// It belongs to the goroutine that runs the closure, but for what mu guards and
+// for the links, which core.runMu guards.
+type attempt struct {
+	context.Context // of the request, with a cancel of its own
+	cancel          context.CancelCauseFunc
+	timeout         context.CancelFunc // nil: no attempt timeout
+	out             outcome
+
+	core   *core
+	r      *request
+	key    *lane
+	scopes scopes
+	passes [throttle.Bucket + 1]pass
+	lease  lease
+	permit breaker.Permit
+
+	cost    int
+	n       int    // number of the attempt within the request, from 1
+	seq     uint64 // of its start; 0: it has not started
+	granted int64
+	began   int64 // start of the closure
+
+	opening   bool // its cost counts in gate.opening; under gate.mu once granted
+	probe     bool
+	permitted bool          // permit is held
+	body      bool          // a stream's loop body runs
+	final     bool          // the vendor wants no retry
+	midway    error         // its context ended while the closure ran
+	pause     time.Duration // that the vendor asked of this request alone
+
+	prev, next *attempt // in core.running
+	reported   bool     // as stuck; guarded by core.runMu
+
+	mu    sync.Mutex
+	holds int   // outstanding holds
+	held  error // what the first release that had an error was told
+	ended bool  // the closure returned
+}
+
+// token finds the attempt in a context.
+type token struct{}
+
+// Value returns the attempt for the governor's own key, and otherwise what the
+// context that Submit was given has.
+func (a *attempt) Value(key any) any {
+	if key == (token{}) {
+		return a
+	}
+	return a.Context.Value(key)
+}
+
+// attemptOf returns c's attempt whose closure was given ctx or an ancestor of
+// it and has not returned; nil if there is none.
+func attemptOf(ctx context.Context, c *core) *attempt {
+	for ctx != nil {
+		a, _ := ctx.Value(token{}).(*attempt)
+		if a == nil {
+			return nil
+		}
+		if a.core == c {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.ended {
+				return nil
+			}
+			return a
+		}
+		ctx = a.r.ctx // of another governor: look further out
+	}
+	return nil
+}
+
+// attempt makes the attempt that r is about to be granted.
+func (c *core) attempt(r *request, l *lane, sc scopes, ls lease) *attempt {
+	a := &attempt{core: c, r: r, key: l, scopes: sc, lease: ls, cost: int(r.cost), n: 1}
+	if r.hist != nil {
+		a.n = r.hist.attempts + 1
+		if k := r.hist.kept; k != nil {
+			a.lease = k.lease
+		}
+	}
+	return a
+}
+
+// start hands a to the goroutine that runs it. The actor calls it.
+func (c *core) start(a *attempt, now int64) {
+	a.granted = now
+	a.Context, a.cancel = context.WithCancelCause(a.r.ctx)
+	c.track(a)
+	if a.r.resident() {
+		a.r.hist.kept = nil
+		a.r.hist.grant <- a // has room: a request is granted once at a time
+		return
+	}
+	go c.work(a)
+}
+
+// work runs attempts of one request until it is complete or goes back to the
+// queue without its connection.
+func (c *core) work(a *attempt) {
+	for a != nil {
+		a = c.try(a)
+	}
+}
+
+// try runs one attempt. Under KeepConn it waits for the grant of the next one,
+// and returns that.
+func (c *core) try(a *attempt) (next *attempt) {
+	defer func() { next = c.settle(a) }() // also when the closure ends the goroutine
+	a.out = c.prepare(a)
+	if a.out.kind == ran {
+		a.out.kind = exited // until it returns
+		a.call()
+	}
+	return nil
+}
+
+// outcome is how an attempt ended.
+type outcome struct {
+	kind outcomeKind
+	err  error
+}
+
+type outcomeKind uint8
+
+const (
+	exited    outcomeKind = iota // the goroutine is ending: Goexit
+	ran                          // the closure returned err
+	panicked                     // the closure panicked; err is a *PanicError
+	undone                       // it did not start: the gate closed meanwhile
+	unopened                     // it did not start: err says why there is no connection
+	cancelled                    // it did not start: the request was cancelled
+	broken                       // it did not start: the breaker is open, says err
+)
+
+// prepare brings a to the start of its closure: connection, limits, breaker, and
+// last the commit. The kind of its outcome is ran when the closure must be
+// called.
+func (c *core) prepare(a *attempt) outcome {
+	r := a.r
+	if a.lease != nil {
+		if err := r.task.open(a.Context, a.lease); err != nil {
+			if r.cause() != nil || a.Context.Err() != nil {
+				return outcome{kind: cancelled}
+			}
+			return outcome{unopened, err}
+		}
+	}
+	if a.opening {
+		ok := c.gate.charge(c.now(), &a.scopes, a)
+		c.freed() // lanes may have waited for this opening to become a start
+		if !ok {
+			return outcome{kind: undone}
+		}
+	}
+	if c.breaker != nil {
+		p, err := c.breaker.Acquire(time.Now())
+		if err != nil {
+			return outcome{broken, err}
+		}
+		a.permit, a.permitted = p, true
+	}
+	r.mu.Lock()
+	gone := r.cancelled || r.state == Done
+	if !gone {
+		r.att, r.state = a, Running // from here on Cancel cancels a
+	}
+	r.mu.Unlock()
+	if gone || a.Context.Err() != nil {
+		return outcome{kind: cancelled}
+	}
+	if c.attemptTimeout > 0 {
+		a.Context, a.timeout = context.WithTimeout(a.Context, c.attemptTimeout)
+	}
+	a.began = c.now()
+	ok, wake := c.gate.commit(a.began, &a.scopes, a)
+	if wake {
+		c.wakeUp()
+	}
+	if !ok {
+		a.seq = 0
+		return outcome{kind: undone}
+	}
+	return outcome{kind: ran}
+}
+
+// call runs the closure.
+func (a *attempt) call() {
+	c := a.core
+	c.count.started.Add(1)
+	c.waits.add(a.began - a.r.enqueued)
+	if c.bus.Wants(event.Started) {
+		c.emit(event.Event{Kind: event.Started, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(a.began - a.r.enqueued)})
+		if a.probe {
+			c.emit(event.Event{Kind: event.Probe, Request: a.r.seq, Attempt: a.n})
+		}
+	}
+	defer func() {
+		if a.out.kind != exited || a.body {
+			return // it returned, or it is a loop's body, on its own goroutine, that ends: not ours to stop
+		}
+		if v := recover(); v != nil {
+			a.out = outcome{panicked, &PanicError{v, debug.Stack()}}
+		}
+	}()
+	err := a.r.task.run(a)
+	a.out = outcome{ran, err}
+}

@@ -1,0 +1,264 @@
+package governor
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Config says how a governor treats one external host. Only Name is required.
+// It is copied by New; what it points to must not be changed afterwards.
+type Config[S comparable, C any] struct {
+	// Name appears in errors, events and statistics. Required.
+	Name string
+
+	// Vendor reads rate limits from errors. nil: no error is a rate limit.
+	Vendor Vendor
+
+	// Pool opens the connections that closures are handed. nil: closures get
+	// the zero C.
+	Pool *pool.Config[S, C]
+
+	// Workers is how many closures may run at once, at most 1<<20-1. 0 means
+	// 16. With a Pool it is never more than Pool.Max.
+	Workers int
+
+	// MaxQueue is how many requests may wait. 0 means 10,000.
+	MaxQueue int
+
+	// Overflow is what a full queue does with a new request. The zero value is
+	// Block.
+	Overflow Overflow
+
+	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each. A
+	// request that needs one more is refused with ErrTooManyKeys; a signal that
+	// does pauses the host instead. 0 means 100,000.
+	MaxKeys int
+
+	// Limits are charged for every attempt, all or none. Without one for the
+	// Host a limiter.Pace is used, which lets everything pass until the vendor
+	// refuses a call and then learns how much it accepts.
+	Limits []Limit
+
+	// NoPace leaves out the Pace.
+	NoPace bool
+
+	// Breaker refuses calls to a vendor that fails. nil: none.
+	Breaker breaker.Circuit
+
+	// BreakerWait makes requests wait for an open breaker instead of failing.
+	BreakerWait bool
+
+	// Retry repeats attempts that failed otherwise than by a rate limit. nil:
+	// none is.
+	Retry *retry.Config
+
+	// LimitedAttempts is how often a request may be refused by a rate limit
+	// before it fails with a *GaveUpError. An attempt that was the probe after
+	// a cooldown does not count. 0 means 5; negative: no bound.
+	LimitedAttempts int
+
+	// OpenAttempts is how often a connection may fail to open for one request
+	// before it fails with the *pool.OpenError. 0 means 3; negative: no bound.
+	OpenAttempts int
+
+	// AttemptTimeout ends the context of an attempt that runs longer. The
+	// attempt ends when its closure returns. 0: none.
+	AttemptTimeout time.Duration
+
+	// Guess is the schedule of cooldowns for signals without a delay, one step
+	// an episode, back to the first after a success. nil means exponential from
+	// 15 s, doubling. MaxGuess bounds it; 0 means 15 min.
+	Guess    backoff.Schedule
+	MaxGuess time.Duration
+
+	// MinCooldown is the pause for a vendor that says "0". 0 means 100 ms.
+	MinCooldown time.Duration
+
+	// MaxCooldown bounds what a vendor can ask for; more is clamped, and an
+	// event says so. 0 means 24 h.
+	MaxCooldown time.Duration
+
+	// MaxWait is the longest known cooldown that a request waits for; facing a
+	// longer one it fails at once with a *CooldownError. 0 means 15 min;
+	// negative: no limit.
+	MaxWait time.Duration
+
+	// ProbePatience is how long the probe after a cooldown may run before
+	// others follow it. 0 means 5 s.
+	ProbePatience time.Duration
+
+	// StuckAfter is how long a closure or a hold may last before an event
+	// reports it, once. Nothing is done to it. 0 means 1 min; negative: never.
+	StuckAfter time.Duration
+
+	// CloseGrace is how long Close waits for running closures after it
+	// cancelled their contexts. 0 means 30 s; negative: it does not wait.
+	CloseGrace time.Duration
+
+	// ShutdownDrop makes Shutdown refuse what waits and drain only what runs.
+	ShutdownDrop bool
+
+	// Logger gets a record when a cooldown begins, is extended and ends, when a
+	// connection cannot be opened and when a request is given up. It is written
+	// asynchronously. nil discards.
+	Logger *slog.Logger
+}
+
+// Limit is a limit and the key it is counted under.
+type Limit struct {
+	// Per says whose requests share the limit: the whole Host, or those of one
+	// Selector, Tenant or Bucket. The limiter's key is the selector's text, the
+	// tenant or the bucket; for Host it is "".
+	Per throttle.Level
+
+	// Limiter belongs to the governor from New on.
+	Limiter limiter.Limiter
+}
+
+// Overflow is what a full queue does with a new request.
+type Overflow uint8
+
+const (
+	Block      Overflow = iota // Submit waits for room until its context ends
+	Reject                     // the new request fails with ErrQueueFull
+	DropOldest                 // the oldest of the lowest priority, which may be the new one, fails with ErrDropped
+	DropLower                  // the oldest of the lowest priority below the new one's; if there is none, the new one, with ErrQueueFull
+)
+
+// settings is Config without its type parameters and with defaults filled in.
+type settings struct {
+	name            string
+	vendor          Vendor
+	slots           int
+	maxQueue        int
+	overflow        Overflow
+	maxKeys         int
+	limits          []Limit
+	breaker         breaker.Circuit
+	breakerWait     bool
+	retry           *retry.Config
+	limitedAttempts int
+	openAttempts    int
+	attemptTimeout  time.Duration
+	guess           backoff.Schedule
+	maxGuess        time.Duration
+	minCooldown     time.Duration
+	maxCooldown     time.Duration
+	maxWait         time.Duration
+	probePatience   time.Duration
+	stuckAfter      time.Duration
+	closeGrace      time.Duration
+	shutdownDrop    bool
+	logger          *slog.Logger
+}
+
+const maxSlots = 1<<usedBits - 1
+
+func (cfg *Config[S, C]) settings() (s settings, err error) {
+	bad := func(field string, value any, want string) {
+		if err == nil {
+			err = fmt.Errorf("governor: Config.%s is %v, want %s", field, value, want)
+		}
+	}
+	num := func(field string, v, def, top int) int {
+		if v < 0 || v > top {
+			bad(field, v, fmt.Sprintf("0 to %d", top))
+		}
+		if v == 0 {
+			v = def
+		}
+		return v
+	}
+	count := func(v, def int) int { // negative: no bound
+		if v < 0 {
+			return int(^uint(0) >> 1)
+		}
+		if v == 0 {
+			v = def
+		}
+		return v
+	}
+	dur := func(field string, v, def time.Duration) time.Duration {
+		if v < 0 {
+			bad(field, v, "0 or more")
+		}
+		if v == 0 {
+			v = def
+		}
+		return v
+	}
+	if cfg.Name == "" {
+		bad("Name", `""`, "a name")
+	}
+	s = settings{
+		name: cfg.Name, vendor: cfg.Vendor, breaker: cfg.Breaker, breakerWait: cfg.BreakerWait,
+		slots:           num("Workers", cfg.Workers, 16, maxSlots),
+		maxQueue:        num("MaxQueue", cfg.MaxQueue, 10_000, 1<<31-1),
+		maxKeys:         num("MaxKeys", cfg.MaxKeys, 100_000, 1<<31-1),
+		overflow:        cfg.Overflow,
+		retry:           cfg.Retry,
+		limitedAttempts: count(cfg.LimitedAttempts, 5),
+		openAttempts:    count(cfg.OpenAttempts, 3),
+		attemptTimeout:  dur("AttemptTimeout", cfg.AttemptTimeout, 0),
+		guess:           cfg.Guess,
+		maxGuess:        dur("MaxGuess", cfg.MaxGuess, 15*time.Minute),
+		minCooldown:     dur("MinCooldown", cfg.MinCooldown, 100*time.Millisecond),
+		maxCooldown:     dur("MaxCooldown", cfg.MaxCooldown, 24*time.Hour),
+		maxWait:         cfg.MaxWait,
+		probePatience:   dur("ProbePatience", cfg.ProbePatience, 5*time.Second),
+		stuckAfter:      cfg.StuckAfter,
+		closeGrace:      max(0, cfg.CloseGrace),
+		shutdownDrop:    cfg.ShutdownDrop,
+		logger:          cfg.Logger,
+	}
+	if cfg.Overflow > DropLower {
+		bad("Overflow", uint8(cfg.Overflow), "Block, Reject, DropOldest or DropLower")
+	}
+	if s.maxWait == 0 {
+		s.maxWait = 15 * time.Minute
+	}
+	if s.stuckAfter == 0 {
+		s.stuckAfter = time.Minute
+	}
+	if cfg.CloseGrace == 0 {
+		s.closeGrace = 30 * time.Second
+	}
+	if s.minCooldown > s.maxCooldown {
+		bad("MinCooldown", s.minCooldown, fmt.Sprintf("at most MaxCooldown, %v", s.maxCooldown))
+	}
+	if s.guess == nil {
+		s.guess = backoff.Exponential{Initial: 15 * time.Second, Multiplier: 2, Max: s.maxGuess}
+	}
+	if cfg.Retry != nil {
+		if e := cfg.Retry.Validate(); e != nil && err == nil {
+			err = fmt.Errorf("governor: Config.Retry: %w", e)
+		}
+	}
+	host := false
+	for i, l := range cfg.Limits {
+		if l.Limiter == nil {
+			bad(fmt.Sprintf("Limits[%d].Limiter", i), "nil", "a limiter")
+		}
+		if l.Per > throttle.Bucket {
+			bad(fmt.Sprintf("Limits[%d].Per", i), l.Per, "Host, Selector, Tenant or Bucket")
+		}
+		host = host || l.Per == throttle.Host
+	}
+	s.limits = append(s.limits, cfg.Limits...)
+	if !host && !cfg.NoPace {
+		pace, e := limiter.NewPace(limiter.PaceConfig{})
+		if e != nil && err == nil {
+			err = fmt.Errorf("governor: %w", e)
+		}
+		s.limits = append(s.limits, Limit{Limiter: pace})
+	}
+	return s, err
+}

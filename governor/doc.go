@@ -1,0 +1,54 @@
+// Package governor runs the calls of a whole process to one rate-limited API as
+// the API wants them: one actor per external host takes submitted closures,
+// learns from rate-limit errors how long whom to leave alone, lends out pooled
+// connections, and hands each result back to whoever asked for it.
+//
+//	g, err := governor.New(governor.Config[Service, *Client]{
+//		Name:   "googleads",
+//		Vendor: vendors.GoogleAds(),
+//		Pool:   &pool.Config[Service, *Client]{Open: dial, Close: hangUp, Max: 16},
+//	})
+//	defer g.Close()
+//
+//	req := governor.Submit(ctx, g.With(governor.Ask{Tenant: customer}), Reports,
+//		func(ctx context.Context, c *Client) (Report, error) { return c.Report(ctx, customer) })
+//	report, err := req.Result(ctx)
+//
+// # The life of a request
+//
+// A request waits in its lane: the queue of one selector, tenant, bucket and
+// priority, in the order of submission. The actor takes lanes in turn. Before a
+// request starts it passes the gate: no scope that it belongs to is cooling
+// down, the breaker is willing, a slot and a connection are free, and every
+// limit admits it. What stands in the way of one lane delays no other.
+//
+// When an attempt ends with a rate-limit error the scope that the vendor meant
+// is paused before anything else happens; the connection and the slot go back
+// at once and the request returns to its place in the lane. When the pause is
+// over one request goes first, as a probe, and then traffic grows.
+//
+// # Promises
+//
+// Every accepted request completes exactly once, with a result, an error, a
+// *PanicError, ErrGoexit, or one of the errors that IsRefused knows. No attempt
+// starts in a scope between the receipt of its cooldown and the cooldown's end.
+// A waiting request holds no slot and no connection, and costs no goroutine.
+// A request whose context ends while it waits never runs. After Close nothing
+// is left but closures that ignore their context, which Close counts.
+//
+// # Concurrency
+//
+// Everything here may be used by any number of goroutines at once, also from
+// inside closures and listeners. Closures run on the governor's workers, except
+// those of Stream, which run on the caller's goroutine. A governor owns one
+// goroutine; each running closure has one more. What is called in the actor
+// (limiters, a breaker) must return at once; adapters, predicates, hooks and
+// listeners are called outside it and under no lock of ours, but adapters and
+// predicates delay the slot of the attempt they are asked about.
+//
+// # What it is not
+//
+// It is no job queue: nothing survives the process. It does not make a closure
+// idempotent: it repeats an attempt only when the vendor refused it, or when
+// Config.Retry says so. It knows nothing of other processes.
+package governor

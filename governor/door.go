@@ -1,0 +1,192 @@
+package governor
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// door is the fan-in: the only way to the actor. It is a list and not a Go
+// channel so that an idle governor has no buffer of MaxQueue, a batch costs one
+// lock, and nobody who tells the actor something ever waits for it.
+type door struct {
+	// mu guards everything here. It is held for a few assignments; nothing is
+	// called under it.
+	mu         sync.Mutex
+	head, tail *request // submitted, linked by next
+	msgs       []message
+	seq        uint64
+	waiting    int // accepted requests that have not started: what MaxQueue bounds
+	most       int
+	overflow   Overflow
+	blocked    []*blocked // submitters that wait for room, in order
+	closed     bool
+	word       *word
+}
+
+// blocked is a submitter that waits for room.
+type blocked struct {
+	room chan struct{} // closed when it has room, or when the door closed
+	in   bool          // it has room; guarded by door.mu
+}
+
+type msgKind uint8
+
+const (
+	msgBack    msgKind = iota // r's attempt is over, r goes on waiting
+	msgCancel                 // r was cancelled
+	msgWatch                  // w's context ended
+	msgCommand                // do is to be called in the actor
+)
+
+// message is what anybody but a submitter tells the actor.
+type message struct {
+	kind msgKind
+	r    *request
+	w    *watch
+	do   func()
+}
+
+// enter puts r into the inbox, waiting for room under Block.
+func (d *door) enter(r *request) error {
+	d.mu.Lock()
+	if d.waiting >= d.most && !d.closed {
+		switch d.overflow {
+		case Reject:
+			d.mu.Unlock()
+			return ErrQueueFull
+		case Block:
+			d.mu.Unlock()
+			if attemptOf(r.ctx, r.sel.core) != nil {
+				return ErrReentrant // the room might be made by the very closure that waits
+			}
+			if err := d.block(r.ctx); err != nil {
+				return err
+			}
+			d.mu.Lock()
+			d.waiting-- // the room it was given, taken below
+		}
+	}
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	d.waiting++
+	d.seq++
+	r.seq = d.seq
+	d.word.queue(1) // before it is visible: invariant 1
+	if d.tail == nil {
+		d.head = r
+	} else {
+		d.tail.next = r
+	}
+	d.tail = r
+	return nil
+}
+
+// block waits for room in line with others. Without an error the caller has room
+// that counts in waiting, unless the door closed.
+func (d *door) block(ctx context.Context) error {
+	d.mu.Lock()
+	if d.waiting < d.most && len(d.blocked) == 0 || d.closed {
+		d.waiting++ // there is room after all
+		d.mu.Unlock()
+		return nil
+	}
+	b := &blocked{room: make(chan struct{})}
+	d.blocked = append(d.blocked, b)
+	d.mu.Unlock()
+	select {
+	case <-b.room:
+		return nil
+	case <-ctx.Done():
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b.in {
+		d.leave(1) // room came and nobody will use it: the next one's
+	} else {
+		d.blocked = slices.DeleteFunc(d.blocked, func(o *blocked) bool { return o == b })
+	}
+	return &CanceledError{Cause: context.Cause(ctx)}
+}
+
+// leave makes room for n requests. The caller holds mu.
+func (d *door) leave(n int) {
+	d.waiting -= n
+	for len(d.blocked) > 0 && d.waiting < d.most {
+		b := d.blocked[0]
+		d.blocked[0] = nil
+		d.blocked = d.blocked[1:]
+		b.in = true
+		d.waiting++
+		close(b.room)
+	}
+}
+
+// left makes room for n requests that wait no more; negative: that wait again.
+func (d *door) left(n int) {
+	if n == 0 {
+		return
+	}
+	d.mu.Lock()
+	d.leave(n)
+	d.mu.Unlock()
+}
+
+// post leaves a message for the actor.
+func (d *door) post(m message) {
+	d.mu.Lock()
+	d.msgs = append(d.msgs, m)
+	d.mu.Unlock()
+}
+
+// take empties the inbox.
+func (d *door) take(buf []message) (*request, []message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.head
+	d.head, d.tail = nil, nil
+	buf = append(buf, d.msgs...)
+	clear(d.msgs)
+	d.msgs = d.msgs[:0]
+	if cap(d.msgs) > 1024 {
+		d.msgs = nil
+	}
+	return r, buf
+}
+
+// close lets nobody in any more.
+func (d *door) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, b := range d.blocked {
+		b.in = true
+		d.waiting++
+		close(b.room)
+	}
+	d.blocked = nil
+}
+
+// limit returns MaxQueue.
+func (d *door) limit() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.most
+}
+
+// resize changes MaxQueue.
+func (d *door) resize(most int) {
+	d.mu.Lock()
+	d.most = most
+	d.leave(0)
+	d.mu.Unlock()
+}
+
+// empty reports whether nothing is left for the actor to take.
+func (d *door) empty() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.head == nil && len(d.msgs) == 0
+}

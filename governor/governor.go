@@ -1,0 +1,209 @@
+package governor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Governor governs the calls to one external host. S is the type of connection
+// selectors, C that of connections. Make one with New; its other methods are
+// those of Handle.
+//
+// A Governor may be used by any number of goroutines at once, and must be
+// closed.
+type Governor[S comparable, C any] struct {
+	*core
+	ask   Ask
+	names *names[S]
+}
+
+// Plain is a governor without connections of its own: its closures are made
+// with Func, and its selectors are names or "".
+type Plain = Governor[string, struct{}]
+
+// PlainConfig is the Config of a Plain governor.
+type PlainConfig = Config[string, struct{}]
+
+// New returns a running governor, or an error that names the field of cfg that
+// is wrong and its value.
+func New[S comparable, C any](cfg Config[S, C]) (*Governor[S, C], error) {
+	s, err := cfg.settings()
+	if err != nil {
+		return nil, err
+	}
+	c := &core{settings: s}
+	if cfg.Pool != nil {
+		pc := *cfg.Pool
+		pc.OnEvent = c.poolEvents(pc.OnEvent)
+		p, err := pool.New(pc)
+		if err != nil {
+			return nil, err
+		}
+		c.pool = pooled[S, C]{p}
+		c.slots = min(c.slots, p.Max())
+	}
+	c.open()
+	return &Governor[S, C]{core: c, names: &names[S]{m: make(map[S]*selector), most: s.maxKeys, sweep: 64}}, nil
+}
+
+// open starts the actor.
+func (c *core) open() {
+	c.wake = make(chan struct{}, 1)
+	c.done = make(chan struct{})
+	c.nextStuck = forever
+	c.watches = make(watches)
+	c.sched.lanes = make(map[laneKey]*lane)
+	c.sched.count = c.gate.word.queue
+	g := &c.gate
+	g.base = time.Now()
+	g.slots, g.maxKeys, g.patient = c.slots, c.maxKeys, c.probePatience
+	g.guess, g.maxG, g.limits = c.guess, c.maxGuess, c.limits
+	g.table = make(map[throttle.Scope]*scope)
+	c.door.most, c.door.overflow, c.door.word = c.maxQueue, c.overflow, &g.word
+	for _, l := range c.limits {
+		if n, ok := l.Limiter.(limiter.Notifier); ok {
+			n.OnChange(func() { c.retime.Store(true); c.wakeUp() })
+		}
+	}
+	if c.pool != nil {
+		c.pool.onFree(c.freed)
+	}
+	if c.logger != nil {
+		c.bus.Listen(c.log, logged...)
+	}
+	go c.loop()
+}
+
+// With returns a view of g whose requests have the given Ask. It is the same
+// governor: closing the view closes g. It costs one small allocation.
+func (g *Governor[S, C]) With(ask Ask) *Governor[S, C] {
+	return &Governor[S, C]{core: g.core, ask: ask, names: g.names}
+}
+
+// reentrant reports whether a call that would wait for a slot to use sel could
+// wait for itself; see spent.
+func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {
+	if ctx == nil || attemptOf(ctx, g.core) == nil {
+		return false
+	}
+	s, err := g.names.lookup(sel)
+	if s == nil || err != nil {
+		return g.core.spent(nil)
+	}
+	defer s.refs.Add(-1)
+	return g.core.spent(s)
+}
+
+// spent reports whether no slot, or no connection for sel, is spare. A call that
+// waits inside a closure is refused then: so of all closures that wait like this
+// the last to begin is refused, and some closure always goes on.
+func (c *core) spent(sel *selector) bool {
+	return c.gate.word.used() >= c.slots || c.pool != nil && sel != nil && c.pool.full(sel.value)
+}
+
+// connPool is a pool without its type parameters.
+type connPool interface {
+	idle(sel any) bool
+	reserve(sel any) (lease, bool)
+	notBefore(sel any) time.Time
+	refusal(sel any) error
+	full(sel any) bool
+	isBad(err error) bool
+	onFree(fn func())
+	end() <-chan struct{}
+	stats() pool.Stats
+}
+
+// lease is a reservation without its type parameters.
+type lease interface {
+	Ready() bool
+	Release()
+	Discard(cause error)
+}
+
+// pooled makes a pool a connPool.
+type pooled[S comparable, C any] struct{ p *pool.Pool[S, C] }
+
+func (p pooled[S, C]) idle(sel any) bool           { return p.p.Idle(sel.(S)) }
+func (p pooled[S, C]) notBefore(sel any) time.Time { return p.p.NotBefore(sel.(S)) }
+func (p pooled[S, C]) refusal(sel any) error       { return p.p.Refusal(sel.(S)) }
+func (p pooled[S, C]) full(sel any) bool           { return p.p.Full(sel.(S)) }
+func (p pooled[S, C]) isBad(err error) bool        { return p.p.IsBad(err) }
+func (p pooled[S, C]) onFree(fn func())            { p.p.OnFree(fn) }
+func (p pooled[S, C]) stats() pool.Stats           { return p.p.Stats() }
+
+func (p pooled[S, C]) reserve(sel any) (lease, bool) {
+	r, ok := p.p.Reserve(sel.(S))
+	return r, ok
+}
+
+func (p pooled[S, C]) end() <-chan struct{} {
+	p.p.Shutdown()
+	return p.p.Done()
+}
+
+// poolEvents passes the pool's events on, under the governor's name.
+func (c *core) poolEvents(users func(event.Event)) func(event.Event) {
+	return func(e event.Event) {
+		c.emit(e)
+		if users != nil {
+			users(e)
+		}
+	}
+}
+
+// logged are the events that the Logger gets.
+var logged = []event.Kind{event.Cooling, event.Extended, event.Cooled, event.Cleared, event.Clamped, event.PoolFailed, event.GaveUp, event.BadVendor, event.Stuck}
+
+func (c *core) log(e event.Event) {
+	level := slog.LevelInfo
+	switch e.Kind {
+	case event.PoolFailed, event.GaveUp, event.BadVendor, event.Stuck, event.Clamped:
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{slog.String("governor", c.name)}
+	if e.Scope != "" {
+		attrs = append(attrs, slog.String("scope", e.Scope))
+	}
+	if e.Delay != 0 {
+		attrs = append(attrs, slog.Duration("delay", e.Delay))
+	}
+	if !e.Until.IsZero() {
+		attrs = append(attrs, slog.Time("until", e.Until))
+	}
+	if e.Request != 0 {
+		attrs = append(attrs, slog.Uint64("request", e.Request))
+	}
+	if e.Source != "" {
+		attrs = append(attrs, slog.String("source", e.Source))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.String("err", e.Err.Error()))
+	}
+	c.logger.LogAttrs(context.Background(), level, e.Kind.String(), attrs...)
+}
+
+// emit reports e, if anybody listens.
+func (c *core) emit(e event.Event) {
+	if !c.bus.Wants(e.Kind) {
+		return
+	}
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	e.Name = c.name
+	c.bus.Emit(e)
+}
+
+// scopeEvent is emitted by the gate, under its mutex: Emit only queues.
+func (c *core) scopeEvent(k event.Kind, st *scope) {
+	if c.bus.Wants(k) {
+		c.emit(event.Event{Kind: k, Scope: st.key.String()})
+	}
+}

@@ -1,0 +1,156 @@
+package governor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Handle is a governor without its type parameters: what registries, dashboards
+// and operators use. Every *Governor is one.
+type Handle interface {
+	// Name returns Config.Name.
+	Name() string
+
+	// Stats returns a snapshot, taken between two decisions.
+	Stats() Stats
+
+	// Listen calls fn for every event, or those of the given kinds, until stop
+	// is called. See package event for what fn may do, which is anything, and
+	// what happens when it is slow, which is nothing to the governor.
+	Listen(fn func(event.Event), kinds ...event.Kind) (stop func())
+
+	// Learn obeys a signal that came from elsewhere: another process, an
+	// operator. An empty key is the empty key; the Request level does nothing.
+	Learn(throttle.Signal)
+
+	// Clear ends the cooldown of a scope, and what follows a cooldown, at once;
+	// what waited for it goes on. It returns when that is done.
+	Clear(throttle.Scope)
+
+	// Pause suspends starts, Resume allows them again. What runs goes on, what
+	// is submitted waits.
+	Pause()
+	Resume()
+
+	// SetMaxQueue changes Config.MaxQueue. When more wait than that, Overflow's
+	// rule is applied to them: Reject refuses the newest, DropOldest and
+	// DropLower drop the oldest of the lowest priority, Block leaves them. n
+	// must be at least 1.
+	SetMaxQueue(n int) error
+
+	// Shutdown drains, Close stops. See the methods of Governor.
+	Shutdown(context.Context) error
+	Close() error
+
+	handle()
+}
+
+func (c *core) handle() {}
+
+// Name returns Config.Name.
+func (c *core) Name() string { return c.name }
+
+// Listen: see Handle.
+func (c *core) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
+	if fn == nil {
+		return func() {}
+	}
+	return c.bus.Listen(fn, kinds...)
+}
+
+// Learn: see Handle.
+func (c *core) Learn(sig throttle.Signal) {
+	if sig.Scope.Level >= throttle.Request {
+		return
+	}
+	if sig.Scope.Level == throttle.Host {
+		sig.Scope.Key = ""
+	}
+	c.received(sig, time.Now(), c.now(), nil, nil)
+	c.wakeUp()
+}
+
+// Clear: see Handle.
+func (c *core) Clear(sc throttle.Scope) {
+	if sc.Level == throttle.Host {
+		sc.Key = ""
+	}
+	c.ask(func() {
+		if c.gate.clear(sc) {
+			c.emit(event.Event{Kind: event.Cleared, Scope: sc.String()})
+		}
+	})
+}
+
+// Pause: see Handle.
+func (c *core) Pause() { c.pause(true, event.Paused) }
+
+// Resume: see Handle.
+func (c *core) Resume() { c.pause(false, event.Unpaused) }
+
+func (c *core) pause(on bool, k event.Kind) {
+	c.ask(func() {
+		if c.paused != on {
+			c.paused = on
+			c.emit(event.Event{Kind: k})
+		}
+	})
+}
+
+// SetMaxQueue: see Handle.
+func (c *core) SetMaxQueue(n int) error {
+	if n < 1 || n > 1<<31-1 {
+		return fmt.Errorf("governor: MaxQueue is %d, want 1 to %d", n, 1<<31-1)
+	}
+	c.ask(func() {
+		c.door.resize(n) // here, so that what was submitted before is judged by the old one
+		for over := c.sched.n + c.backoffs - n; over > 0 && c.sched.n > 0 && c.overflow != Block; over-- {
+			v, err := c.victim(), ErrDropped
+			if c.overflow == Reject {
+				v, err = c.newest(), ErrQueueFull
+			}
+			c.overflown(v, err)
+		}
+	})
+	return nil
+}
+
+// victim returns the oldest waiting request of the lowest priority. It looks at
+// every lane.
+func (c *core) victim() (v *request) {
+	for _, l := range c.sched.lanes {
+		if r := l.head; v == nil || l.priority < v.lane.priority || l.priority == v.lane.priority && r.seq < v.seq {
+			v = r
+		}
+	}
+	return v
+}
+
+// newest returns the newest waiting request.
+func (c *core) newest() (v *request) {
+	for _, l := range c.sched.lanes {
+		if v == nil || l.tail.seq > v.seq {
+			v = l.tail
+		}
+	}
+	return v
+}
+
+// makeRoom makes room in a queue that r has filled beyond MaxQueue.
+func (c *core) makeRoom(r *request) {
+	v, err := c.victim(), ErrDropped
+	if c.overflow == DropLower && v.lane.priority >= r.lane.priority {
+		v, err = r, ErrQueueFull
+	}
+	c.overflown(v, err)
+}
+
+func (c *core) overflown(v *request, err error) {
+	c.count.overflow.Add(1)
+	c.emit(event.Event{Kind: event.Overflow, Request: v.seq, Err: err})
+	c.drop(v, c.stopError(v, err))
+}

@@ -1,0 +1,306 @@
+package governor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+)
+
+// stage is how far a governor has come on its way to the end.
+type stage uint8
+
+const (
+	open     stage = iota
+	draining       // nothing is accepted; what waits and runs goes on
+	closing        // what waited was refused, what runs was cancelled
+)
+
+// lifecycle is what Shutdown and Close share with each other.
+type lifecycle struct {
+	mu     sync.Mutex
+	asked  stage
+	grace  time.Time  // end of CloseGrace, from the first Close on
+	atRest sync.Mutex // makes commands to an ended actor run one at a time
+}
+
+// Shutdown refuses new requests, waits until those accepted are complete, gives
+// everything back and returns nil. Config.ShutdownDrop refuses what waits, too.
+// A governor that is paused stays so: Shutdown then waits for Resume, or for
+// ctx.
+//
+// When ctx ends first, Shutdown does what Close does and returns the cause of
+// ctx's end, or a *ForcedError that matches it. It may be called again, from
+// anywhere; inside a closure of the same governor it would wait for that
+// closure, and returns ErrReentrant when ctx is the closure's.
+func (c *core) Shutdown(ctx context.Context) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
+	c.begin(draining)
+	if attemptOf(ctx, c) != nil {
+		return ErrReentrant
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+	}
+	if forced, ok := c.Close().(*ForcedError); ok {
+		forced.Err = context.Cause(ctx)
+		return forced
+	}
+	return context.Cause(ctx)
+}
+
+// Close refuses new requests, completes those that wait with ErrClosed, cancels
+// the contexts of those that run, and waits until they have returned and every
+// connection is closed. Then nothing of the governor is left, and it returns
+// nil.
+//
+// After Config.CloseGrace, counted from the first Close, it completes the
+// requests whose closures still run with ErrAbandoned and returns a
+// *ForcedError with their number. What they hold ends when they return. Close
+// may be called again, from anywhere, in any state; from inside a closure of the
+// same governor it waits for the whole grace, because the closure runs.
+func (c *core) Close() error {
+	c.begin(closing)
+	c.life.mu.Lock()
+	if c.life.grace.IsZero() {
+		c.life.grace = time.Now().Add(c.closeGrace)
+	}
+	left := time.Until(c.life.grace)
+	c.life.mu.Unlock()
+	timer := time.NewTimer(max(0, left))
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return nil
+	case <-timer.C:
+	}
+	select {
+	case <-c.done:
+		return nil
+	default:
+	}
+	return &ForcedError{Running: c.abandon()}
+}
+
+// begin moves the governor to s, if it is not there or further.
+func (c *core) begin(s stage) {
+	c.door.close()
+	c.life.mu.Lock()
+	already := c.life.asked >= s
+	c.life.asked = max(c.life.asked, s)
+	c.life.mu.Unlock()
+	if already {
+		return
+	}
+	c.post(func() { c.advance(s) })
+}
+
+// advance is begin in the actor.
+func (c *core) advance(s stage) {
+	if c.stage >= s {
+		return
+	}
+	if c.stage == open {
+		c.emit(event.Event{Kind: event.Closing})
+		c.gate.word.shut()
+	}
+	c.stage = s
+	if s == closing || c.shutdownDrop {
+		c.dropAll()
+	}
+	if s == closing {
+		c.stop()
+	}
+}
+
+// dropAll completes everything that waits with ErrClosed.
+func (c *core) dropAll() {
+	for _, l := range c.sched.lanes {
+		for l.head != nil {
+			c.drop(l.head, c.stopError(l.head, ErrClosed))
+		}
+	}
+	for _, r := range append([]*request(nil), c.timers.s...) { // those in no lane
+		c.drop(r, c.stopError(r, ErrClosed))
+	}
+}
+
+// stop cancels everything that runs.
+func (c *core) stop() {
+	var cancels []context.CancelCauseFunc // called under no lock: contexts have children of the user's
+	c.runMu.Lock()
+	c.stopping = true
+	for a := c.running.head; a != nil; a = a.next {
+		cancels = append(cancels, a.cancel)
+	}
+	c.runMu.Unlock()
+	for _, cancel := range cancels {
+		cancel(ErrClosed)
+	}
+}
+
+// abandon completes the requests that still run and returns how many closures
+// and holds there are.
+func (c *core) abandon() int {
+	var left []*attempt
+	c.runMu.Lock()
+	for a := c.running.head; a != nil; a = a.next {
+		left = append(left, a)
+	}
+	c.runMu.Unlock()
+	for _, a := range left {
+		if c.finish(a.r, a.n, ErrAbandoned, true) {
+			c.emit(event.Event{Kind: event.Abandoned, Request: a.r.seq, Attempt: a.n})
+		}
+	}
+	return len(left)
+}
+
+// ended reports whether nothing is left, moving on through the stages as far as
+// that is so. The actor calls it last in each turn.
+func (c *core) ended() bool {
+	if c.stage == open || c.sched.n > 0 || c.backoffs > 0 {
+		return false
+	}
+	// The slots first: whoever gave one back had posted what it had to say.
+	if c.gate.word.used() > 0 || !c.door.empty() {
+		if !c.door.empty() {
+			c.wakeUp()
+		}
+		return false
+	}
+	c.stage = closing
+	if c.pool != nil && !c.poolEnded() {
+		return false
+	}
+	c.emit(event.Event{Kind: event.Closed})
+	c.bus.Close()
+	close(c.done)
+	return true
+}
+
+// poolEnded begins to close the pool and reports whether it is closed. The
+// actor is woken when it is.
+func (c *core) poolEnded() bool {
+	done := c.pool.end()
+	select {
+	case <-done:
+		return true
+	default:
+	}
+	if !c.poolWait {
+		c.poolWait = true
+		go func() {
+			<-done
+			c.wakeUp()
+		}()
+	}
+	return false
+}
+
+// post gives the actor something to do.
+func (c *core) post(do func()) {
+	c.door.post(message{kind: msgCommand, do: do})
+	c.wakeUp()
+}
+
+// ask has do called in the actor and waits until it was. When the actor has
+// ended its state is at rest, and do is called here.
+func (c *core) ask(do func()) {
+	done := make(chan struct{})
+	c.post(func() { do(); close(done) })
+	select {
+	case <-done:
+		return
+	case <-c.done:
+	}
+	select {
+	case <-done: // just before the end
+	default:
+		c.life.atRest.Lock()
+		defer c.life.atRest.Unlock()
+		do()
+	}
+}
+
+// attempts is an intrusive list of attempts.
+type attempts struct {
+	head, tail *attempt
+	n          int
+}
+
+// track adds a to what runs.
+func (c *core) track(a *attempt) {
+	c.runMu.Lock()
+	q := &c.running
+	a.prev, a.next = q.tail, nil
+	if q.tail == nil {
+		q.head = a
+	} else {
+		q.tail.next = a
+	}
+	q.tail = a
+	q.n++
+	stopping := c.stopping
+	c.runMu.Unlock()
+	if stopping {
+		a.cancel(ErrClosed)
+	}
+	if c.stuckAfter > 0 && c.nextStuck == forever {
+		c.nextStuck = add(a.granted, c.stuckAfter)
+	}
+}
+
+// untrack takes a out.
+func (c *core) untrack(a *attempt) {
+	c.runMu.Lock()
+	defer c.runMu.Unlock()
+	q := &c.running
+	if a.prev == nil && q.head != a {
+		return // it is out
+	}
+	if a.prev == nil {
+		q.head = a.next
+	} else {
+		a.prev.next = a.next
+	}
+	if a.next == nil {
+		q.tail = a.prev
+	} else {
+		a.next.prev = a.prev
+	}
+	a.prev, a.next = nil, nil
+	q.n--
+}
+
+// stuck reports attempts that run for longer than StuckAfter, each once, and
+// returns when to look again.
+func (c *core) stuck(now int64) int64 {
+	if now < c.nextStuck || c.stuckAfter < 0 {
+		return c.nextStuck
+	}
+	var stuck []event.Event
+	c.nextStuck = forever
+	c.runMu.Lock()
+	for a := c.running.head; a != nil; a = a.next {
+		if at := add(a.granted, c.stuckAfter); at > now {
+			c.nextStuck = at // the list is in order of grant
+			break
+		}
+		if !a.reported {
+			a.reported = true
+			stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
+		}
+	}
+	c.runMu.Unlock()
+	for _, e := range stuck {
+		c.count.stuck.Add(1)
+		c.emit(e)
+	}
+	return c.nextStuck
+}

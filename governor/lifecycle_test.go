@@ -1,0 +1,250 @@
+package governor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+func TestCloseRefusesWhatWaitsAndCancelsWhatRuns(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		running := governor.Submit(t.Context(), g, "", sleep(time.Hour))
+		queued := governor.Submit(t.Context(), g, "", sleep(0))
+		time.Sleep(time.Second)
+		if err := g.With(governor.Ask{}).Close(); err != nil { // a view closes the governor
+			t.Fatal(err)
+		}
+		since(t, "Close", start, time.Now(), time.Second)
+		if _, err := queued.Result(t.Context()); !errors.Is(err, governor.ErrClosed) || !governor.IsRefused(err) {
+			t.Errorf("queued: %v", err)
+		}
+		if _, err := running.Result(t.Context()); !errors.Is(err, governor.ErrClosed) || governor.IsRefused(err) == false && false {
+			t.Errorf("running: %v, want its context's cause", err)
+		}
+		if _, err := governor.Do(t.Context(), g, "", sleep(0)); !errors.Is(err, governor.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		for range 3 {
+			if err := g.Close(); err != nil {
+				t.Errorf("Close again: %v", err)
+			}
+			if err := g.Shutdown(t.Context()); err != nil {
+				t.Errorf("Shutdown after Close: %v", err)
+			}
+		}
+		g.Pause()
+		g.Resume()
+		g.Clear(throttle.Scope{})
+		g.Learn(throttle.Signal{Delay: time.Second})
+		if s := g.Stats(); !s.Closed || s.Submitted != 2 || s.Dropped != 1 {
+			t.Errorf("stats after Close: %+v", s)
+		}
+	})
+}
+
+func TestCloseDuringACooldownEndsAtOnce(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		g.Learn(throttle.Signal{Delay: 10 * time.Minute})
+		r := governor.Submit(t.Context(), g, "", sleep(0))
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+		since(t, "Close", start, time.Now(), 0)
+		if _, err := r.Result(t.Context()); !errors.Is(err, governor.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestShutdownDrains(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		refused := governor.Submit(t.Context(), g, "", governortest.NewScript(governortest.Limited(5*time.Second)).Call)
+		var reqs []*governor.Request[int]
+		for range 3 {
+			reqs = append(reqs, governor.Submit(t.Context(), g, "", sleep(time.Second)))
+		}
+		synctest.Wait()
+		down := make(chan error, 1)
+		go func() { down <- g.Shutdown(t.Context()) }()
+		synctest.Wait()
+		if _, err := governor.Do(t.Context(), g, "", sleep(0)); !errors.Is(err, governor.ErrClosed) {
+			t.Errorf("submitted while draining: %v", err)
+		}
+		if err := <-down; err != nil {
+			t.Error(err)
+		}
+		since(t, "Shutdown", start, time.Now(), 8*time.Second)
+		for _, r := range append(reqs, refused) {
+			if _, err := r.Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestShutdownTurnsIntoCloseWhenItsContextEnds(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		running := governor.Submit(t.Context(), g, "", sleep(time.Hour))
+		queued := governor.Submit(t.Context(), g, "", sleep(0))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := g.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown: %v", err)
+		}
+		since(t, "Shutdown", start, time.Now(), time.Second)
+		<-running.Done()
+		if _, err := queued.Result(t.Context()); !errors.Is(err, governor.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestShutdownDropRefusesWhatWaits(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1; c.ShutdownDrop = true }, func(t *testing.T, g *governor.Plain) {
+		running := governor.Submit(t.Context(), g, "", sleep(time.Second))
+		queued := governor.Submit(t.Context(), g, "", sleep(0))
+		synctest.Wait()
+		if err := g.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := running.Result(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := queued.Result(t.Context()); !errors.Is(err, governor.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestClosureThatIgnoresItsContextIsAbandonedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := governor.New(governor.PlainConfig{Name: "test", CloseGrace: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := governortest.Record(g, event.Abandoned)
+		start := time.Now()
+		end := make(chan struct{})
+		var reqs []*governor.Request[int]
+		for range 3 {
+			reqs = append(reqs, governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { <-end; return 7, nil })))
+		}
+		synctest.Wait()
+		err = g.Close()
+		since(t, "Close", start, time.Now(), 5*time.Second)
+		if fe, ok := errors.AsType[*governor.ForcedError](err); !ok || fe.Running != 3 {
+			t.Errorf("Close: %v, want a *ForcedError with 3", err)
+		}
+		for _, r := range reqs {
+			if v, err := r.Result(t.Context()); v != 0 || err != governor.ErrAbandoned {
+				t.Errorf("got %d, %v; want ErrAbandoned", v, err)
+			}
+		}
+		if err := g.Close(); err == nil {
+			t.Error("a second Close finds nothing running")
+		}
+		since(t, "second Close", start, time.Now(), 5*time.Second)
+		close(end)
+		synctest.Wait()
+		if err := g.Close(); err != nil {
+			t.Errorf("Close after they ended: %v", err)
+		}
+		if v, err := reqs[0].Result(t.Context()); v != 0 || err != governor.ErrAbandoned {
+			t.Errorf("result changed to %d, %v", v, err)
+		}
+		if rec.Count(event.Abandoned) != 3 {
+			t.Errorf("%d events", rec.Count(event.Abandoned))
+		}
+	})
+}
+
+func TestCloseReleasesBlockedSubmitters(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue = 1, 1 }, func(t *testing.T, g *governor.Plain) {
+		governor.Submit(t.Context(), g, "", sleep(time.Hour))
+		synctest.Wait()
+		governor.Submit(t.Context(), g, "", sleep(time.Hour))
+		errs := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := governor.Submit(t.Context(), g, "", sleep(0)).Result(t.Context())
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		start := time.Now()
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		for range 3 {
+			if err := <-errs; !errors.Is(err, governor.ErrClosed) {
+				t.Error(err)
+			}
+		}
+		since(t, "all released", start, time.Now(), 0)
+	})
+}
+
+func TestPauseHoldsStartsAndLetsRunningGoOn(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		running := governor.Submit(t.Context(), g, "", sleep(time.Second))
+		synctest.Wait()
+		g.Pause()
+		var at time.Time
+		r := governor.Submit(t.Context(), g, "", stamp(&at))
+		<-running.Done()
+		time.Sleep(9 * time.Second)
+		if !g.Stats().Paused {
+			t.Error("Stats says it is not paused")
+		}
+		g.Resume()
+		<-r.Done()
+		since(t, "start", start, at, 10*time.Second)
+	})
+}
+
+func TestListenersMayDoAnything(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		block := make(chan struct{})
+		g.Listen(func(event.Event) { <-block })
+		g.Listen(func(event.Event) { panic("listener") })
+		var h governor.Handle = g
+		h.Listen(func(event.Event) {
+			g.Stats()
+			g.Clear(throttle.Scope{})
+			_, _ = governor.Do(context.Background(), g, "", sleep(0))
+		}, event.Cooling)
+		s := governortest.NewScript(governortest.Limited(time.Second))
+		if _, err := governor.Do(t.Context(), g, "", s.Call); err != nil {
+			t.Error(err)
+		}
+		close(block)
+	})
+}
+
+func TestConfigErrorsNameFieldAndValue(t *testing.T) {
+	for want, cfg := range map[string]governor.PlainConfig{
+		`governor: Config.Name is "", want a name`:                                   {},
+		"governor: Config.Workers is -1, want 0 to 1048575":                          {Name: "x", Workers: -1},
+		"governor: Config.MaxQueue is -5, want 0 to 2147483647":                      {Name: "x", MaxQueue: -5},
+		"governor: Config.MaxCooldown is -1s, want 0 or more":                        {Name: "x", MaxCooldown: -time.Second},
+		"governor: Config.MinCooldown is 48h0m0s, want at most MaxCooldown, 24h0m0s": {Name: "x", MinCooldown: 48 * time.Hour},
+		"governor: Config.Limits[0].Limiter is nil, want a limiter":                  {Name: "x", Limits: []governor.Limit{{}}},
+	} {
+		g, err := governor.New(cfg)
+		if g != nil || err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

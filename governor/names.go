@@ -1,0 +1,77 @@
+package governor
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+)
+
+type refs = atomic.Int64
+
+// names knows the selectors in use, so that a request carries a pointer instead
+// of a boxed S, and scopes have a text for it.
+type names[S comparable] struct {
+	// mu guards m. refs rise only under it, so an entry without any can be
+	// removed under it. Nothing of the user's runs under it but the comparison
+	// of selectors, which may panic: hence lookup's defer.
+	mu    sync.RWMutex
+	m     map[S]*selector
+	most  int
+	sweep int // size at which entries without refs are removed
+}
+
+// get returns the selector of sel, with a reference for the caller.
+func (n *names[S]) get(sel S, c *core) (*selector, error) {
+	if s, err := n.lookup(sel); s != nil || err != nil {
+		return s, err
+	}
+	fresh := &selector{core: c, value: sel, name: text(sel)} // may call a String method: no lock
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.m[sel]; s != nil {
+		s.refs.Add(1)
+		return s, nil
+	}
+	if len(n.m) >= n.sweep {
+		for k, s := range n.m {
+			if s.refs.Load() == 0 {
+				delete(n.m, k)
+			}
+		}
+		n.sweep = max(64, 2*len(n.m))
+	}
+	if len(n.m) >= n.most {
+		return nil, ErrTooManyKeys
+	}
+	fresh.refs.Add(1)
+	n.m[sel] = fresh
+	return fresh, nil
+}
+
+// lookup returns the selector with a reference, nil if there is none yet. A
+// selector that is not equal to itself, or whose dynamic type has no equality,
+// could never be found again.
+func (n *names[S]) lookup(sel S) (s *selector, err error) {
+	defer func() {
+		if recover() != nil {
+			s, err = nil, ErrSelector
+		}
+	}()
+	if sel != sel { //nolint:staticcheck // true for NaN alone
+		return nil, ErrSelector
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if s = n.m[sel]; s != nil {
+		s.refs.Add(1) // under mu, so it was not swept
+	}
+	return s, nil
+}
+
+func text(sel any) string {
+	if v := reflect.ValueOf(sel); v.Kind() == reflect.String {
+		return v.String()
+	}
+	return fmt.Sprint(sel)
+}

@@ -1,0 +1,424 @@
+package governor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+type conn struct {
+	sel string
+	n   int64
+}
+
+type connected = governor.Governor[string, *conn]
+
+// withPool runs fn in a bubble with a governor whose pool counts what it opens.
+func withPool(t *testing.T, set func(*governor.Config[string, *conn]), fn func(t *testing.T, g *connected, opened, open *atomic.Int64)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var opened, open atomic.Int64
+		cfg := governor.Config[string, *conn]{
+			Name: "test", Vendor: governortest.Vendor{}, Workers: 8, CloseGrace: time.Minute,
+			Pool: &pool.Config[string, *conn]{
+				Max: 4,
+				Open: func(_ context.Context, sel string) (*conn, error) {
+					open.Add(1)
+					return &conn{sel, opened.Add(1)}, nil
+				},
+				Close: func(string, *conn) { open.Add(-1) },
+			},
+		}
+		if set != nil {
+			set(&cfg)
+		}
+		g, err := governor.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fn(t, g, &opened, &open)
+		if err := g.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if n := open.Load(); n != 0 {
+			t.Errorf("%d connections are open after Close", n)
+		}
+	})
+}
+
+// use is a closure that takes d and says which connection it had.
+func use(d time.Duration, errs ...error) func(context.Context, *conn) (string, error) {
+	i := 0
+	return func(ctx context.Context, c *conn) (string, error) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		if i < len(errs) {
+			i++
+			return "", errs[i-1]
+		}
+		return fmt.Sprint(c.sel, c.n), nil
+	}
+}
+
+func TestConnectionsAreReusedBySelectorAndNeverTooMany(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		for range 3 {
+			for _, sel := range []string{"a", "b"} {
+				if v, err := governor.Do(t.Context(), g, sel, use(time.Second)); err != nil || v[:1] != sel {
+					t.Errorf("selector %s got %q, %v", sel, v, err)
+				}
+			}
+		}
+		if opened.Load() != 2 {
+			t.Errorf("%d connections were opened, want one for each selector", opened.Load())
+		}
+		start := time.Now()
+		var reqs []*governor.Request[string]
+		for i := range 12 {
+			reqs = append(reqs, governor.Submit(t.Context(), g, []string{"a", "b"}[i%2], use(time.Second)))
+		}
+		synctest.Wait()
+		if s := g.Stats(); s.InFlight != 4 || s.Workers != 4 || open.Load() != 4 {
+			t.Errorf("%d of %d slots in use, %d connections; want 4 of 4: a slot implies a connection", s.InFlight, s.Workers, open.Load())
+		}
+		for i, r := range reqs {
+			if v, err := r.Result(t.Context()); err != nil || v[:1] != []string{"a", "b"}[i%2] {
+				t.Errorf("request %d got %q, %v", i, v, err)
+			}
+		}
+		since(t, "twelve requests, four at a time", start, time.Now(), 3*time.Second)
+	})
+}
+
+func TestFullPoolStealsAnIdleConnectionOfAnotherSelector(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) { c.Pool.Max = 1 }, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		for _, sel := range []string{"a", "b", "a"} {
+			if v, err := governor.Do(t.Context(), g, sel, use(0)); err != nil || v[:1] != sel {
+				t.Errorf("%s got %q, %v", sel, v, err)
+			}
+			if open.Load() > 1 {
+				t.Errorf("%d connections open, want 1", open.Load())
+			}
+		}
+		if opened.Load() != 3 {
+			t.Errorf("%d opened, want 3", opened.Load())
+		}
+	})
+}
+
+func TestWaitingRequestsHoldNoConnection(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		c.Pool.Max = 1
+		c.Retry = &retry.Config{Backoff: backoff.Constant(time.Minute)}
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		cooling := governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a"}), "a", use(0, governortest.Limited(time.Minute, tenant(""))))
+		synctest.Wait()
+		retrying := governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "b"}), "a", use(0, errors.New("boom")))
+		synctest.Wait()
+		if _, err := governor.Do(t.Context(), g.With(governor.Ask{Tenant: "c"}), "b", use(0)); err != nil {
+			t.Error(err)
+		}
+		since(t, "another selector's request", start, time.Now(), 0)
+		<-cooling.Done()
+		<-retrying.Done()
+	})
+}
+
+func TestKeepConnKeepsTheVeryConnection(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) { c.Pool.Max = 2 }, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		var first, second int64
+		r := governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a", KeepConn: true}), "a", func(ctx context.Context, c *conn) (int, error) {
+			if first == 0 {
+				first = c.n
+				return 0, governortest.Limited(time.Second, tenant(""))
+			}
+			second = c.n
+			return 1, nil
+		})
+		synctest.Wait()
+		for range 3 { // others come and go meanwhile, stealing what they can
+			for _, sel := range []string{"a", "b"} {
+				if _, err := governor.Do(t.Context(), g.With(governor.Ask{Tenant: "b"}), sel, use(0)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		<-r.Done()
+		if first != second {
+			t.Errorf("connection %d, then %d; want the same", first, second)
+		}
+	})
+}
+
+func TestConnectionsThatMayBeBrokenAreClosed(t *testing.T) {
+	bad := errors.New("bad connection")
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		c.Pool.IsBad = func(err error) bool { return errors.Is(err, bad) }
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		want := int64(0)
+		for _, tt := range []struct {
+			name  string
+			fn    func(context.Context, *conn) (string, error)
+			close bool
+		}{
+			{"success", use(0), false},
+			{"an ordinary error", use(0, errors.New("not found")), false},
+			{"an error that IsBad knows", use(0, bad), true},
+			{"a panic", func(context.Context, *conn) (string, error) { panic("x") }, true},
+			{"Goexit", func(context.Context, *conn) (string, error) { return "", goexit() }, true},
+			{"cancellation midway", func(ctx context.Context, _ *conn) (string, error) { <-ctx.Done(); return "", ctx.Err() }, true},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _ = governor.Do(ctx, g, "a", tt.fn)
+			cancel()
+			synctest.Wait()
+			if _, err := governor.Do(t.Context(), g, "a", use(0)); err != nil {
+				t.Error(err)
+			}
+			if want == 0 || tt.close {
+				if want++; tt.name == "success" {
+					want = 1
+				}
+			}
+			if opened.Load() != want {
+				t.Errorf("after %s: %d were opened, want %d", tt.name, opened.Load(), want)
+			}
+		}
+	})
+}
+
+func TestFailedOpenIsTriedAgainAfterABackoffAndThenReported(t *testing.T) {
+	down := errors.New("connection refused")
+	var fail atomic.Int64
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		open := c.Pool.Open
+		c.Pool.OpenBackoff = backoff.Constant(time.Second)
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			if fail.Add(-1) >= 0 {
+				return nil, down
+			}
+			return open(ctx, sel)
+		}
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		fail.Store(2)
+		if _, err := governor.Do(t.Context(), g, "a", use(0)); err != nil {
+			t.Errorf("two failures: %v", err)
+		}
+		since(t, "third dial", start, time.Now(), 2*time.Second)
+
+		fail.Store(1000)
+		_, err := governor.Do(t.Context(), g, "b", use(0))
+		oe, ok := errors.AsType[*pool.OpenError](err)
+		if !ok || !errors.Is(err, down) || !governor.IsRefused(err) {
+			t.Errorf("a host that is down: %v, want a *pool.OpenError", err)
+		}
+		_ = oe
+		if _, err := governor.Do(t.Context(), g, "a", use(0)); err != nil {
+			t.Errorf("a selector with an idle connection: %v", err)
+		}
+	})
+}
+
+func TestPermanentOpenErrorFailsAtOnce(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		c.Pool.Open = func(context.Context, string) (*conn, error) {
+			return nil, retry.Permanent(errors.New("unknown selector"))
+		}
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		if _, err := governor.Do(t.Context(), g, "a", use(0)); err == nil {
+			t.Error("no error")
+		}
+		since(t, "refusal", start, time.Now(), 0)
+	})
+}
+
+func TestFailedOpenConsumesNoPermit(t *testing.T) {
+	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		open := c.Pool.Open
+		c.Limits = []governor.Limit{{Limiter: bucket}}
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			if sel == "bad" {
+				return nil, retry.Permanent(errors.New("unknown selector"))
+			}
+			return open(ctx, sel)
+		}
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		for range 10 {
+			_, _ = governor.Do(t.Context(), g, "bad", use(0))
+		}
+		if _, err := governor.Do(t.Context(), g, "good", use(0)); err != nil {
+			t.Error(err)
+		}
+		since(t, "the good one, for which the only permit was left", start, time.Now(), 0)
+	})
+}
+
+func TestSlowDialsDoNotFireTogetherBeyondTheLimit(t *testing.T) {
+	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var starts []time.Duration
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		open := c.Pool.Open
+		c.Limits = []governor.Limit{{Limiter: bucket}}
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			time.Sleep(10 * time.Second)
+			return open(ctx, sel)
+		}
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		var reqs []*governor.Request[int]
+		for range 6 {
+			reqs = append(reqs, governor.Submit(t.Context(), g, "a", func(context.Context, *conn) (int, error) {
+				starts = append(starts, time.Since(start))
+				return 0, nil
+			}))
+		}
+		for _, r := range reqs {
+			<-r.Done()
+		}
+		if got := fmt.Sprint(starts); got != "[10s 10s 11s 12s 13s 14s]" {
+			t.Errorf("starts %s: more than two at once, or slower than one a second", got)
+		}
+	})
+}
+
+func TestHangingDialHoldsUpNoOtherSelector(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		open := c.Pool.Open
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			if sel == "hangs" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return open(ctx, sel)
+		}
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		hung := governor.Submit(t.Context(), g, "hangs", use(0))
+		synctest.Wait()
+		if _, err := governor.Do(t.Context(), g, "a", use(0)); err != nil {
+			t.Error(err)
+		}
+		since(t, "the other selector", start, time.Now(), 0)
+		hung.Cancel()
+		if _, err := hung.Result(t.Context()); !errors.Is(err, context.Canceled) {
+			t.Errorf("hung: %v", err)
+		}
+	})
+}
+
+func TestCloseDuringADial(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		r := governor.Submit(t.Context(), g, "a", use(0))
+		synctest.Wait()
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		since(t, "Close", start, time.Now(), 0)
+		if _, err := r.Result(t.Context()); !errors.Is(err, governor.ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+	})
+}
+
+func TestPerSelectorMaximumParksOnlyItsLane(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) { c.Pool.MaxPerSelector = 1 }, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		var a []*governor.Request[string]
+		for range 3 {
+			a = append(a, governor.Submit(t.Context(), g, "a", use(time.Second)))
+		}
+		if _, err := governor.Do(t.Context(), g, "b", use(time.Second)); err != nil {
+			t.Error(err)
+		}
+		since(t, "selector b", start, time.Now(), time.Second)
+		for _, r := range a {
+			<-r.Done()
+		}
+		since(t, "three of selector a, one at a time", start, time.Now(), 3*time.Second)
+
+		_, err := governor.Do(t.Context(), g, "a", func(ctx context.Context, _ *conn) (string, error) {
+			return governor.Do(ctx, g, "a", use(0)) // slots are spare, a's connection is not
+		})
+		if !errors.Is(err, governor.ErrReentrant) {
+			t.Errorf("reentrant: %v, want ErrReentrant", err)
+		}
+	})
+}
+
+func TestCooldownRaisedDuringADialIsSeenBeforeTheStart(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		open := c.Pool.Open
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			time.Sleep(time.Second)
+			return open(ctx, sel)
+		}
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		var at time.Time
+		r := governor.Submit(t.Context(), g, "a", func(context.Context, *conn) (int, error) { at = time.Now(); return 0, nil })
+		time.Sleep(500 * time.Millisecond)
+		g.Learn(throttle.Signal{Delay: 10 * time.Second})
+		time.Sleep(time.Second)
+		if s := g.Stats(); s.InFlight != 0 || s.Queued != 1 || s.Pool.Idle != 1 {
+			t.Errorf("%d in flight, %d queued, %d idle connections; want it to wait and hold nothing", s.InFlight, s.Queued, s.Pool.Idle)
+		}
+		<-r.Done()
+		since(t, "start", start, at, 10500*time.Millisecond)
+	})
+}
+
+func TestStreamHoldsItsConnectionToTheEndOfTheLoop(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) { c.Pool.Max = 1 }, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		var other *governor.Request[string]
+		for range governor.Stream(t.Context(), g, "a", func(_ context.Context, c *conn) iter.Seq2[int64, error] {
+			return func(yield func(int64, error) bool) {
+				for range 3 {
+					if !yield(c.n, nil) {
+						return
+					}
+				}
+			}
+		}) {
+			if other == nil {
+				other = governor.Submit(t.Context(), g, "b", use(0))
+			}
+			time.Sleep(time.Second)
+		}
+		<-other.Done()
+		since(t, "the other selector", start, time.Now(), 3*time.Second)
+	})
+}

@@ -1,0 +1,512 @@
+package governor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+func TestLanesAreServedInTurnAndInOrderWithin(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+		g.Pause()
+		var order []string
+		var reqs []*governor.Request[int]
+		for _, who := range []string{"a", "b", "c"} {
+			for i := range 3 {
+				reqs = append(reqs, governor.Submit(t.Context(), g.With(governor.Ask{Tenant: who}), "", governor.Func(func(context.Context) (int, error) {
+					order = append(order, fmt.Sprint(who, i))
+					return 0, nil
+				})))
+			}
+		}
+		g.Resume()
+		for _, r := range reqs {
+			<-r.Done()
+		}
+		if got := fmt.Sprint(order); got != "[a0 b0 c0 a1 b1 c1 a2 b2 c2]" {
+			t.Errorf("order %s, want the lanes in turn", got)
+		}
+	})
+}
+
+func TestNeverMoreThanWorkersRun(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers = 3 }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		var reqs []*governor.Request[int]
+		for range 10 {
+			reqs = append(reqs, governor.Submit(t.Context(), g, "", sleep(time.Second)))
+		}
+		synctest.Wait()
+		if s := g.Stats(); s.InFlight != 3 || s.Queued != 7 {
+			t.Errorf("%d in flight, %d queued; want 3 and 7", s.InFlight, s.Queued)
+		}
+		for _, r := range reqs {
+			<-r.Done()
+		}
+		since(t, "ten requests of a second, three at a time", start, time.Now(), 4*time.Second)
+	})
+}
+
+func TestBadInputIsRefusedAtTheDoor(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		ok := sleep(0)
+		for _, tt := range []struct {
+			name string
+			req  *governor.Request[int]
+			want error
+		}{
+			{"nil function", governor.Submit[string, struct{}, int](t.Context(), g, "", nil), governor.ErrNilFunc},
+			{"Func of nil", governor.Submit(t.Context(), g, "", governor.Func[int](nil)), governor.ErrNilFunc},
+			{"nil context", governor.Submit(nil, g, "", ok), governor.ErrNilContext}, //nolint:staticcheck
+			{"negative cost", governor.Submit(t.Context(), g.With(governor.Ask{Cost: -1}), "", ok), governor.ErrAsk},
+			{"huge cost", governor.Submit(t.Context(), g.With(governor.Ask{Cost: math.MaxInt}), "", ok), governor.ErrAsk},
+			{"huge priority", governor.Submit(t.Context(), g.With(governor.Ask{Priority: math.MaxInt}), "", ok), governor.ErrAsk},
+		} {
+			select {
+			case <-tt.req.Done():
+			default:
+				t.Errorf("%s: Submit returned a request that is not done", tt.name)
+			}
+			if _, err := tt.req.Result(t.Context()); !errors.Is(err, tt.want) || !governor.IsRefused(err) {
+				t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+			}
+		}
+		if _, err := governor.Submit(t.Context(), g, "", ok).Result(nil); !errors.Is(err, governor.ErrNilContext) { //nolint:staticcheck
+			t.Errorf("Result(nil): %v", err)
+		}
+		if s := g.Stats(); s.Refused != 6 || s.Submitted != 1 {
+			t.Errorf("%d refused, %d submitted; want 6 and 1", s.Refused, s.Submitted)
+		}
+	})
+}
+
+func TestSelectorsThatCannotBeComparedAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := governor.New(governor.Config[any, struct{}]{Name: "any"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		for _, sel := range []any{math.NaN(), []int{1}, map[string]int{}, struct{ f func() }{}} {
+			if _, err := governor.Do(t.Context(), g, sel, sleep(0)); !errors.Is(err, governor.ErrSelector) {
+				t.Errorf("%T: %v, want ErrSelector", sel, err)
+			}
+		}
+		for _, sel := range []any{nil, 1, "one", [2]int{1, 2}} {
+			if _, err := governor.Do(t.Context(), g, sel, sleep(0)); err != nil {
+				t.Errorf("%T: %v", sel, err)
+			}
+		}
+	})
+}
+
+func TestContextDoneBeforeSubmitNeverRuns(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := errors.New("not today")
+		cancel(cause)
+		s := governortest.NewScript()
+		_, err := governor.Do(ctx, g, "", s.Call)
+		if !errors.Is(err, cause) || !governor.IsRefused(err) || len(s.Starts()) != 0 {
+			t.Errorf("%v after %d starts, want the cause after none", err, len(s.Starts()))
+		}
+	})
+}
+
+func TestCancelledWhileWaitingLeavesAtOnceAndNeverRuns(t *testing.T) {
+	for name, waitFor := range map[string]func(t *testing.T, g *governor.Plain){
+		"a slot": func(t *testing.T, g *governor.Plain) {
+			for range 8 {
+				governor.Submit(t.Context(), g, "", sleep(time.Minute))
+			}
+		},
+		"a cooldown": func(t *testing.T, g *governor.Plain) { g.Learn(throttle.Signal{Delay: time.Minute}) },
+		"a tenant's cooldown": func(t *testing.T, g *governor.Plain) {
+			g.Learn(throttle.Signal{Scope: tenant("a"), Delay: time.Minute})
+		},
+		"resumption": func(t *testing.T, g *governor.Plain) { g.Pause(); t.Cleanup(func() {}) },
+	} {
+		for _, how := range []string{"context", "Cancel"} {
+			t.Run(name+" by "+how, func(t *testing.T) {
+				bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+					waitFor(t, g)
+					synctest.Wait()
+					start := time.Now()
+					ctx, cancel := context.WithCancel(t.Context())
+					s := governortest.NewScript()
+					r := governor.Submit(ctx, g.With(governor.Ask{Tenant: "a"}), "", s.Call)
+					behind := governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a"}), "", sleep(0))
+					time.Sleep(time.Second)
+					if how == "Cancel" {
+						r.Cancel()
+						r.Cancel()
+					} else {
+						cancel()
+					}
+					_, err := r.Result(t.Context())
+					since(t, "end", start, time.Now(), time.Second)
+					if !errors.Is(err, context.Canceled) || !governor.IsRefused(err) {
+						t.Errorf("got %v, want a refusal that matches context.Canceled", err)
+					}
+					cancel()
+					g.Resume()
+					<-behind.Done()
+					if n := len(s.Starts()); n != 0 {
+						t.Errorf("it ran %d times", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestCancelledWaitersDoNotDelayTheNext(t *testing.T) {
+	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 10, Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(c *governor.PlainConfig) { c.Limits = []governor.Limit{{Limiter: bucket}} }, func(t *testing.T, g *governor.Plain) {
+		<-governor.Submit(t.Context(), g, "", sleep(0)).Done()
+		start := time.Now()
+		var reqs []*governor.Request[int]
+		for range 20 {
+			reqs = append(reqs, governor.Submit(t.Context(), g, "", sleep(0)))
+		}
+		for _, i := range []int{3, 0, 19, 7, 1, 2, 4, 5, 6, 8, 18, 9, 10, 11, 12, 13, 14, 15, 16, 17} {
+			reqs[i].Cancel()
+		}
+		var next time.Time
+		<-governor.Submit(t.Context(), g, "", stamp(&next)).Done()
+		if d := next.Sub(start); d > 100*time.Millisecond {
+			t.Errorf("after 20 cancelled waits the next took %v, want at most an interval, 100ms", d)
+		}
+	})
+}
+
+func TestManyRequestsShareOneContextsWatch(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		g.Pause()
+		ctx, cancel := context.WithCancel(t.Context())
+		var reqs []*governor.Request[int]
+		for range 100 {
+			reqs = append(reqs, governor.Submit(ctx, g, "", sleep(0)))
+		}
+		synctest.Wait()
+		cancel()
+		for _, r := range reqs {
+			if _, err := r.Result(t.Context()); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		if s := g.Stats(); s.Queued != 0 || s.LaneCount != 0 || s.Dropped != 100 {
+			t.Errorf("%d queued in %d lanes, %d dropped; want 0, 0, 100", s.Queued, s.LaneCount, s.Dropped)
+		}
+	})
+}
+
+func TestLatestStart(t *testing.T) {
+	at := func(d time.Duration) governor.Ask { return governor.Ask{StartBy: time.Now().Add(d)} }
+	t.Run("passed before submission", func(t *testing.T) {
+		bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+			_, err := governor.Do(t.Context(), g.With(at(-time.Second)), "", sleep(0))
+			if !errors.Is(err, governor.ErrLate) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want a *LateError", err)
+			}
+		})
+	})
+	t.Run("known at submission", func(t *testing.T) {
+		bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+			start := time.Now()
+			g.Learn(throttle.Signal{Delay: time.Minute})
+			_, err := governor.Do(t.Context(), g.With(at(time.Second)), "", sleep(0))
+			le, ok := errors.AsType[*governor.LateError](err)
+			if !ok || !le.Could.Equal(start.Add(time.Minute)) || le.RetryAfter() != time.Minute || !time.Now().Equal(start) {
+				t.Errorf("got %v after %v, want at once a *LateError that could in 1m", err, time.Since(start))
+			}
+		})
+	})
+	t.Run("known from a new cooldown", func(t *testing.T) {
+		bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+			start := time.Now()
+			s := governortest.NewScript(governortest.Limited(time.Minute))
+			s.Latency = time.Second
+			governor.Submit(t.Context(), g, "", s.Call)
+			_, err := governor.Do(t.Context(), g.With(at(10*time.Second)), "", sleep(0))
+			since(t, "refusal", start, time.Now(), time.Second)
+			if !errors.Is(err, governor.ErrLate) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
+	t.Run("of the context's deadline", func(t *testing.T) {
+		bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+			start := time.Now()
+			g.Learn(throttle.Signal{Delay: time.Minute})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := governor.Do(ctx, g, "", sleep(0))
+			if !errors.Is(err, governor.ErrLate) || !time.Now().Equal(start) {
+				t.Errorf("got %v after %v, want a *LateError at once", err, time.Since(start))
+			}
+		})
+	})
+	t.Run("while waiting for a slot", func(t *testing.T) {
+		bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+			start := time.Now()
+			governor.Submit(t.Context(), g, "", sleep(time.Minute))
+			_, err := governor.Do(t.Context(), g.With(at(10*time.Second)), "", sleep(0))
+			since(t, "refusal", start, time.Now(), 10*time.Second)
+			if !errors.Is(err, governor.ErrLate) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
+	t.Run("is no deadline for what has started", func(t *testing.T) {
+		bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+			if _, err := governor.Do(t.Context(), g.With(at(time.Second)), "", sleep(time.Minute)); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+func TestOverflow(t *testing.T) {
+	type sub struct {
+		name     string
+		priority int
+	}
+	old := []sub{{"a", 1}, {"b", 0}, {"c", 0}, {"d", 2}}
+	for _, tt := range []struct {
+		rule    governor.Overflow
+		new     sub
+		victim  string
+		because error
+	}{
+		{governor.Reject, sub{"new", 9}, "new", governor.ErrQueueFull},
+		{governor.DropOldest, sub{"new", 9}, "b", governor.ErrDropped},
+		{governor.DropOldest, sub{"new", 0}, "b", governor.ErrDropped},
+		{governor.DropOldest, sub{"new", -1}, "new", governor.ErrDropped},
+		{governor.DropLower, sub{"new", 1}, "b", governor.ErrDropped},
+		{governor.DropLower, sub{"new", 0}, "new", governor.ErrQueueFull},
+	} {
+		t.Run(fmt.Sprint(tt.rule, tt.new), func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) { c.MaxQueue, c.Overflow = len(old), tt.rule }, func(t *testing.T, g *governor.Plain) {
+				rec := governortest.Record(g, event.Overflow)
+				g.Pause()
+				reqs := map[string]*governor.Request[int]{}
+				for _, s := range append(old[:len(old):len(old)], tt.new) {
+					reqs[s.name] = governor.Submit(t.Context(), g.With(governor.Ask{Priority: s.priority}), "", sleep(0))
+					synctest.Wait()
+				}
+				for name, r := range reqs {
+					if done := r.State() == governor.Done; done != (name == tt.victim) {
+						t.Errorf("%s done: %v", name, done)
+					}
+				}
+				if _, err := reqs[tt.victim].Result(t.Context()); !errors.Is(err, tt.because) || !governor.IsRefused(err) {
+					t.Errorf("victim got %v, want %v", err, tt.because)
+				}
+				if rec.Count(event.Overflow) != 1 {
+					t.Errorf("%d overflow events", rec.Count(event.Overflow))
+				}
+				g.Resume()
+			})
+		})
+	}
+}
+
+func TestBlockedSubmittersEnterInOrderAsRoomIsMade(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.MaxQueue, c.Workers = 1, 1 }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		governor.Submit(t.Context(), g, "", sleep(time.Second)) // runs
+		synctest.Wait()
+		governor.Submit(t.Context(), g, "", sleep(time.Second)) // fills the queue
+		in := make([]time.Time, 3)
+		done := make(chan struct{})
+		for i := range in {
+			go func() {
+				r := governor.Submit(t.Context(), g, "", sleep(time.Second))
+				in[i] = time.Now()
+				<-r.Done()
+				done <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		r := governor.Submit(ctx, g, "", sleep(0)) // leaves the line
+		since(t, "cancelled submit returned", start, time.Now(), 500*time.Millisecond)
+		if _, err := r.Result(t.Context()); !errors.Is(err, context.DeadlineExceeded) || !governor.IsRefused(err) {
+			t.Errorf("cancelled submit: %v", err)
+		}
+		for range in {
+			<-done
+		}
+		for i := range in {
+			since(t, fmt.Sprintf("blocked submitter %d entered", i), start, in[i], time.Duration(i+1)*time.Second)
+		}
+	})
+}
+
+func TestLoweringMaxQueueAppliesTheRule(t *testing.T) {
+	for _, tt := range []struct {
+		rule governor.Overflow
+		left string
+	}{
+		{governor.Block, "[0 1 2 3 4]"}, {governor.Reject, "[0 1]"}, {governor.DropOldest, "[3 4]"}, {governor.DropLower, "[3 4]"},
+	} {
+		bubble(t, func(c *governor.PlainConfig) { c.Overflow = tt.rule }, func(t *testing.T, g *governor.Plain) {
+			g.Pause()
+			var reqs []*governor.Request[int]
+			for range 5 {
+				reqs = append(reqs, governor.Submit(t.Context(), g, "", sleep(0)))
+			}
+			if err := g.SetMaxQueue(2); err != nil {
+				t.Fatal(err)
+			}
+			var left []int
+			for i, r := range reqs {
+				if r.State() == governor.Queued {
+					left = append(left, i)
+				}
+			}
+			if fmt.Sprint(left) != tt.left {
+				t.Errorf("rule %v: left %v, want %s", tt.rule, left, tt.left)
+			}
+			if err := g.SetMaxQueue(0); err == nil {
+				t.Error("SetMaxQueue(0) has no error")
+			}
+			g.Resume()
+		})
+	}
+}
+
+func TestTooManyKeys(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.MaxKeys = 3 }, func(t *testing.T, g *governor.Plain) {
+		g.Pause()
+		var reqs []*governor.Request[int]
+		for i := range 5 {
+			reqs = append(reqs, governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint(i)}), "", sleep(0)))
+		}
+		for i := range 5 {
+			reqs = append(reqs, governor.Submit(t.Context(), g, fmt.Sprint("selector ", i), sleep(0)))
+		}
+		synctest.Wait()
+		n := 0
+		for _, r := range reqs {
+			if r.State() == governor.Done {
+				if _, err := r.Result(t.Context()); !errors.Is(err, governor.ErrTooManyKeys) {
+					t.Error(err)
+				}
+				n++
+			}
+		}
+		if n != 7 {
+			t.Errorf("%d refused, want all but 3", n)
+		}
+		g.Resume()
+		for _, r := range reqs {
+			<-r.Done()
+		}
+		// Keys that nothing uses any more make room.
+		for i := range 20 {
+			if _, err := governor.Do(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint("later", i)}), "", sleep(0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestIdleSelectorsAreForgotten(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.MaxKeys = 100 }, func(t *testing.T, g *governor.Plain) {
+		for i := range 10_000 {
+			if _, err := governor.Do(t.Context(), g, fmt.Sprint(i), sleep(0)); err != nil {
+				t.Fatalf("selector %d: %v", i, err)
+			}
+		}
+	})
+}
+
+func TestCostThatCanNeverBeAdmitted(t *testing.T) {
+	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(c *governor.PlainConfig) { c.Limits = []governor.Limit{{Limiter: bucket}} }, func(t *testing.T, g *governor.Plain) {
+		g.Pause() // it is known before anything could start
+		if _, err := governor.Do(t.Context(), g.With(governor.Ask{Cost: 6}), "", sleep(0)); !errors.Is(err, governor.ErrNeverAdmissible) {
+			t.Errorf("cost 6: %v", err)
+		}
+		g.Resume()
+		start := time.Now()
+		for range 2 {
+			if _, err := governor.Do(t.Context(), g.With(governor.Ask{Cost: 5}), "", sleep(0)); err != nil {
+				t.Errorf("cost 5: %v", err)
+			}
+		}
+		since(t, "second one of cost 5", start, time.Now(), 5*time.Second)
+	})
+}
+
+func TestLimitOfOneTenantHoldsBackNoOther(t *testing.T) {
+	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: bucket}}
+	}, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		var reqs []*governor.Request[int]
+		for range 5 {
+			reqs = append(reqs, governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "busy"}), "", sleep(0)))
+		}
+		var other time.Time
+		<-governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "calm"}), "", stamp(&other)).Done()
+		since(t, "the calm tenant", start, other, 0)
+		for _, r := range reqs {
+			<-r.Done()
+		}
+		since(t, "the busy tenant's fifth", start, time.Now(), 4*time.Second)
+	})
+}
+
+func TestLimitsAreChargedAllOrNone(t *testing.T) {
+	wide, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Limits = []governor.Limit{{Limiter: wide}, {Per: throttle.Bucket, Limiter: narrow}}
+	}, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		a, b := g.With(governor.Ask{Bucket: "a"}), g.With(governor.Ask{Bucket: "b"})
+		var waits []*governor.Request[int]
+		for range 4 { // two start, two wait for the bucket a alone
+			waits = append(waits, governor.Submit(t.Context(), a, "", sleep(0)))
+		}
+		synctest.Wait()
+		for range 2 {
+			<-governor.Submit(t.Context(), b, "", sleep(0)).Done()
+		}
+		since(t, "bucket b", start, time.Now(), 0) // a's waiters have taken nothing of the wide limit
+		for _, r := range waits {
+			<-r.Done()
+		}
+		since(t, "bucket a", start, time.Now(), 2*time.Second)
+	})
+}

@@ -1,0 +1,111 @@
+package governor
+
+import (
+	"time"
+
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// phase is where a scope in the table stands. A scope that is not in the table
+// is open.
+type phase uint8
+
+const (
+	cooling phase = iota // nothing starts until its end
+	probing              // one at a time, until one succeeds
+	ramping              // more and more
+)
+
+// scope is one entry of the gate's table: what the vendor asked to leave alone
+// and how traffic returns to it. The gate's mutex guards all of it but parked.
+type scope struct {
+	key    throttle.Scope
+	phase  phase
+	signal throttle.Signal // what set its end
+	began  int64           // receipt of the episode's first signal
+	until  int64
+	gen    uint32 // changes with each cooldown; passes of another one count no more
+
+	// learned is the last start before the episode's first signal was received.
+	// What attempts up to it report is old news: it may move the end, but it is
+	// no new episode.
+	learned uint64
+	guesses int           // steps of the guess schedule taken since the last success
+	prev    time.Duration // the last guess
+	prior   time.Duration // the one before it
+
+	// While probing and ramping without a rate: at most allowed at once, and
+	// good successes so far in this round.
+	allowed, inflight, good int
+
+	// While ramping with a rate: one start per interval, which shrinks from ten
+	// times to one time 1/rate over length.
+	rate         float64
+	from, length int64
+	next         int64
+
+	at      int64 // when the actor must look at it
+	idx     int32 // in gate.timers
+	touched bool  // it is in gate.changed
+	told    bool  // that it is ramping
+
+	parked laneList // lanes that wait for a change here; the actor's alone
+}
+
+func (s *scope) when() int64   { return s.at }
+func (s *scope) place() *int32 { return &s.idx }
+
+// blocks returns 0 when a request may pass now, else when it may; forever when
+// it has to wait for a change of the scope, of which the actor hears.
+func (s *scope) blocks(now int64) int64 {
+	switch {
+	case s.phase == cooling:
+		return forever
+	case s.phase == ramping && s.rate > 0:
+		if s.next > now {
+			return s.next
+		}
+		return 0
+	case s.inflight >= max(1, s.allowed):
+		return forever
+	}
+	return 0
+}
+
+// enter counts an attempt that passes.
+func (s *scope) enter(now int64, cost int) {
+	s.inflight++
+	if s.phase == ramping && s.rate > 0 {
+		share := min(1, 0.1+0.9*float64(now-s.from)/float64(s.length))
+		s.next = add(now, time.Duration(min(float64(maxRamp), float64(cost)*float64(time.Second)/(s.rate*share))))
+	}
+}
+
+// leave counts an attempt that passed in this generation and ended.
+func (s *scope) leave(ok bool) {
+	s.inflight--
+	if !ok {
+		return
+	}
+	s.guesses, s.prev, s.prior = 0, 0, 0 // it began after the cooldown
+	if s.phase == ramping {
+		if s.good++; s.good >= s.allowed {
+			s.allowed, s.good = 2*s.allowed, 0
+		}
+	}
+}
+
+// pass is an attempt's place in a scope that is probed or ramped.
+type pass struct {
+	st  *scope
+	gen uint32
+}
+
+func (a *attempt) passed(st *scope) bool {
+	for _, p := range a.passes {
+		if p.st == st {
+			return p.gen == st.gen
+		}
+	}
+	return false
+}

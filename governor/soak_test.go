@@ -1,0 +1,319 @@
+package governor
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// soakVendor reads the errors that soak closures make up.
+type soakVendor struct{}
+
+type soakRefusal struct{ sigs []throttle.Signal }
+
+func (e *soakRefusal) Error() string { return "refused" }
+
+func (soakVendor) DelayError(error) (time.Duration, bool) { panic("not asked: it is a Signaler") }
+
+func (soakVendor) Signals(err error, _ time.Time) []throttle.Signal {
+	if e, ok := errors.AsType[*soakRefusal](err); ok {
+		return e.sigs
+	}
+	return nil
+}
+
+// soakConn counts that it is used by one closure at a time.
+type soakConn struct {
+	sel  int
+	busy atomic.Bool
+	open *atomic.Int64
+}
+
+// soak is one governor under everything that can go wrong.
+type soak struct {
+	t        *testing.T
+	g        *Governor[int, *soakConn]
+	open     atomic.Int64 // connections
+	running  atomic.Int64
+	attempts atomic.Int64
+	early    atomic.Int64 // starts in a cooldown
+	over     atomic.Int64 // more closures at once than slots
+	shared   atomic.Int64 // connections used twice at once
+}
+
+var errSoak = errors.New("soak failure")
+
+func newSoak(t *testing.T, workers, conns int) *soak {
+	s := &soak{t: t}
+	g, err := New(Config[int, *soakConn]{
+		Name: "soak", Vendor: soakVendor{}, Workers: workers, MaxQueue: 500, MaxWait: time.Minute,
+		MinCooldown: time.Microsecond, Guess: soakGuess{}, ProbePatience: 3 * time.Millisecond,
+		StuckAfter: 5 * time.Millisecond, CloseGrace: time.Minute, LimitedAttempts: -1, OpenAttempts: 4,
+		Retry: &retry.Config{Attempts: 3, Backoff: soakGuess{}},
+		Pool: &pool.Config[int, *soakConn]{
+			Max: conns, OpenTimeout: 20 * time.Millisecond, OpenBackoff: soakGuess{}, MaxPerSelector: max(1, conns/2),
+			Open:  s.dial,
+			Close: func(int, *soakConn) { s.open.Add(-1) },
+			IsBad: func(err error) bool { return errors.Is(err, errSoak) && rand.IntN(4) == 0 },
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.g = g
+	return s
+}
+
+func (s *soak) dial(ctx context.Context, sel int) (*soakConn, error) {
+	switch rand.IntN(60) {
+	case 0:
+		return nil, errors.New("dial failed")
+	case 1:
+		<-ctx.Done() // hangs
+		return nil, ctx.Err()
+	case 2:
+		panic("dial panicked")
+	}
+	time.Sleep(time.Duration(rand.IntN(50)) * time.Microsecond)
+	s.open.Add(1)
+	return &soakConn{sel: sel, open: &s.open}, nil
+}
+
+// closure is what every request runs.
+func (s *soak) closure(ctx context.Context, c *soakConn, sel int, tenant string) (int, error) {
+	s.attempts.Add(1)
+	s.check(ctx, sel, tenant)
+	if s.running.Add(1) > int64(s.g.slots) {
+		s.over.Add(1)
+	}
+	defer s.running.Add(-1)
+	if c.sel != sel || !c.busy.CompareAndSwap(false, true) {
+		s.shared.Add(1)
+	}
+	defer c.busy.Store(false)
+	switch p := rand.IntN(1000); {
+	case p < 20:
+		level := throttle.Level(rand.IntN(5))
+		d := time.Duration(rand.IntN(2000)) * time.Microsecond
+		if p < 4 {
+			d = throttle.Unknown
+		}
+		return 0, &soakRefusal{[]throttle.Signal{{Scope: throttle.Scope{Level: level}, Delay: d, NoRetry: p == 19}}}
+	case p < 30:
+		return 0, errSoak
+	case p < 33:
+		panic("soak")
+	case p < 36:
+		runtime.Goexit()
+	case p < 60:
+		time.Sleep(time.Duration(rand.IntN(200)) * time.Microsecond)
+	}
+	return sel, nil
+}
+
+// check finds starts that the gate must not have let through: the attempt drew
+// its number after a cooldown was received that has not ended.
+func (s *soak) check(ctx context.Context, sel int, tenant string) {
+	a := attemptOf(ctx, s.g.core)
+	g := &s.g.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, sc := range a.scopes {
+		if st := g.table[sc]; st != nil && st.phase == cooling && a.seq > st.learned {
+			s.early.Add(1)
+		}
+	}
+}
+
+type soakGuess struct{}
+
+func (soakGuess) Next(backoff.Step) (time.Duration, bool) {
+	return time.Duration(rand.IntN(1000)) * time.Microsecond, true
+}
+
+// submit sends n requests from several goroutines and checks that every one
+// completes exactly once.
+func (s *soak) submit(n int) {
+	var wg sync.WaitGroup
+	const clients = 8
+	for c := range clients {
+		wg.Go(func() {
+			for i := range n / clients {
+				s.one(c, i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (s *soak) one(c, i int) {
+	ctx, cancel := context.Background(), context.CancelFunc(func() {})
+	switch rand.IntN(10) {
+	case 0:
+		ctx, cancel = context.WithCancel(ctx)
+		time.AfterFunc(time.Duration(rand.IntN(500))*time.Microsecond, cancel)
+	case 1:
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(2000))*time.Microsecond)
+	}
+	end := cancel // for the last use of ctx, which may be on another goroutine
+	sel, tenant := rand.IntN(6), strconv.Itoa(rand.IntN(20))
+	g := s.g.With(Ask{Tenant: tenant, Bucket: strconv.Itoa(rand.IntN(3)), KeepConn: rand.IntN(20) == 0, Cost: rand.IntN(2)})
+	fn := func(ctx context.Context, c *soakConn) (int, error) { return s.closure(ctx, c, sel, tenant) }
+	switch p := rand.IntN(100); {
+	case p < 5:
+		for v, err := range Stream(ctx, g, sel, func(ctx context.Context, c *soakConn) iter.Seq2[int, error] {
+			return func(yield func(int, error) bool) {
+				for range rand.IntN(4) {
+					v, err := s.closure(ctx, c, sel, tenant)
+					if !yield(v, err) || err != nil {
+						return
+					}
+				}
+			}
+		}) {
+			_ = v
+			if err != nil || rand.IntN(3) == 0 {
+				break
+			}
+		}
+		end()
+	case p < 30:
+		_, _ = Do(ctx, g, sel, fn)
+		end()
+	case p < 35:
+		r := Submit(ctx, g, sel, func(ctx context.Context, c *soakConn) (int, error) {
+			release := Hold(ctx)
+			time.AfterFunc(time.Duration(rand.IntN(300))*time.Microsecond, func() { release(nil); release(errSoak) })
+			return 1, nil
+		})
+		<-r.Done()
+	default:
+		r := Submit(ctx, g, sel, fn)
+		if rand.IntN(20) == 0 {
+			r.Cancel()
+		}
+		if rand.IntN(2) == 0 {
+			go func() { <-r.Done(); end() }()
+			return
+		}
+		<-r.Done()
+		end()
+	}
+}
+
+func (s *soak) verify() {
+	s.t.Helper()
+	if n := s.early.Load(); n > 0 {
+		s.t.Errorf("%d of %d attempts started in a cooldown", n, s.attempts.Load())
+	}
+	if n := s.over.Load(); n > 0 {
+		s.t.Errorf("%d times more closures ran than there are slots", n)
+	}
+	if n := s.shared.Load(); n > 0 {
+		s.t.Errorf("%d times a connection was shared or of another selector", n)
+	}
+	st := s.g.Stats()
+	if st.Submitted != st.Succeeded+st.Failed+st.Dropped {
+		s.t.Errorf("%d submitted, but %d succeeded + %d failed + %d dropped", st.Submitted, st.Succeeded, st.Failed, st.Dropped)
+	}
+	if st.InFlight != 0 || st.Queued != 0 {
+		s.t.Errorf("at rest %d in flight, %d queued", st.InFlight, st.Queued)
+	}
+}
+
+// TestSoak sends FLYBALL_SOAK requests, 40,000 by default, through governors
+// under random signals, panics, Goexit, cancellation, failing and hanging dials,
+// and Close in mid-flight. Every request completes exactly once and nothing is
+// left behind.
+func TestSoak(t *testing.T) {
+	total := 40_000
+	if v := os.Getenv("FLYBALL_SOAK"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			t.Fatalf("FLYBALL_SOAK: %v", err)
+		}
+		total = n
+	}
+	if testing.Short() {
+		total = 8_000
+	}
+	before := runtime.NumGoroutine()
+	sizes := []struct{ workers, conns int }{{1, 1}, {4, 2}, {8, 8}, {64, 16}}
+	for i := 0; total > 0 && !t.Failed(); i++ {
+		n := min(total, 10_000)
+		total -= n
+		soakOne(t, n, sizes[i%len(sizes)].workers, sizes[i%len(sizes)].conns, i%2 == 1)
+	}
+	for range 100 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	buf := make([]byte, 1<<20)
+	t.Errorf("%d goroutines, %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+}
+
+func soakOne(t *testing.T, n, workers, conns int, closeMidway bool) {
+	s := newSoak(t, workers, conns)
+	stop := make(chan struct{})
+	var operator, clients sync.WaitGroup
+	operator.Go(func() { s.operate(stop) })
+	clients.Go(func() { s.submit(n) })
+	if closeMidway {
+		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		if err := s.g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	clients.Wait()
+	close(stop)
+	operator.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.g.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	s.verify()
+	if n := s.open.Load(); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+}
+
+// operate does what an operator might, all the time.
+func (s *soak) operate(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Duration(rand.IntN(1000)) * time.Microsecond):
+		}
+		switch rand.IntN(6) {
+		case 0:
+			s.g.Pause()
+			s.g.Resume()
+		case 1:
+			s.g.Clear(throttle.Scope{Level: throttle.Tenant, Key: strconv.Itoa(rand.IntN(20))})
+			s.g.Clear(throttle.Scope{})
+		case 2:
+			s.g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Level(rand.IntN(5)), Key: "1"}, Delay: time.Millisecond})
+		case 3:
+			s.g.Stats()
+		case 4:
+			_ = s.g.SetMaxQueue(1 + rand.IntN(500))
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package governor
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Stats is a snapshot of a governor.
+type Stats struct {
+	Name   string    `json:"name"`
+	Time   time.Time `json:"time"`
+	Paused bool      `json:"paused"`
+	Closed bool      `json:"closed"` // no request is accepted any more
+
+	Workers  int `json:"workers"`   // slots
+	InFlight int `json:"in_flight"` // slots taken, by closures, holds and opening connections
+	Queued   int `json:"queued"`    // requests that wait, backoffs included
+	MaxQueue int `json:"max_queue"`
+
+	// Lanes are the longest, at most 100; LaneCount is how many there are.
+	Lanes     []LaneStats     `json:"lanes,omitempty"`
+	LaneCount int             `json:"lane_count"`
+	Cooldowns []CooldownStats `json:"cooldowns,omitempty"`
+	Limits    []LimitStats    `json:"limits,omitempty"`
+	Pool      pool.Stats      `json:"pool"`              // zero without one
+	Breaker   string          `json:"breaker,omitempty"` // "" without one, "ready", or its error
+
+	// Counters since New. Submitted is the sum of the completed ones and those
+	// not yet complete; requests refused at the door count in Refused alone.
+	Submitted uint64 `json:"submitted"`
+	Refused   uint64 `json:"refused"`   // at the door
+	Started   uint64 `json:"started"`   // attempts
+	Succeeded uint64 `json:"succeeded"` // requests, by result
+	Failed    uint64 `json:"failed"`
+	Dropped   uint64 `json:"dropped"`  // requests that ended in the queue: cancelled, late, overflowing, closed
+	Limited   uint64 `json:"limited"`  // attempts that the vendor refused
+	Retried   uint64 `json:"retried"`  // attempts repeated by Config.Retry
+	GaveUp    uint64 `json:"gave_up"`  // requests
+	Panics    uint64 `json:"panics"`   // of closures, and runtime.Goexit
+	Overflow  uint64 `json:"overflow"` // requests
+	Episodes  uint64 `json:"episodes"` // cooldowns begun
+	Clamped   uint64 `json:"clamped"`  // delays
+	BadVendor uint64 `json:"bad_vendor"`
+	Stuck     uint64 `json:"stuck"`
+	Events    uint64 `json:"events_dropped"` // by slow listeners
+
+	Wait Latency `json:"wait"` // in the queue, per attempt
+	Call Latency `json:"call"` // of closures, per attempt
+}
+
+// LaneStats is one lane. Waiting is how many requests are in it.
+type LaneStats struct {
+	Selector string `json:"selector,omitempty"`
+	Tenant   string `json:"tenant,omitempty"`
+	Bucket   string `json:"bucket,omitempty"`
+	Priority int    `json:"priority,omitempty"`
+	Waiting  int    `json:"waiting"`
+	Held     bool   `json:"held,omitempty"` // out of turn: a cooldown, a limit or the pool keeps it
+}
+
+// CooldownStats is a scope that is cooling, or on its way back.
+type CooldownStats struct {
+	Scope  throttle.Scope  `json:"scope"`
+	Phase  string          `json:"phase"` // "cooling", "probing" or "ramping"
+	Until  time.Time       `json:"until"`
+	Signal throttle.Signal `json:"signal"`
+}
+
+// LimitStats is one of Config.Limits. Rate is 0 when there is none, or none now.
+type LimitStats struct {
+	Per  throttle.Level `json:"per"`
+	Rate float64        `json:"rate"` // permits per second, of the host's key
+}
+
+type counters struct {
+	submitted, refused, started, succeeded, failed, dropped, limited, retried,
+	gaveUp, panics, overflow, cooldowns, clamped, badVendor, stuck atomic.Uint64
+}
+
+// Stats: see Handle.
+func (c *core) Stats() (s Stats) {
+	c.ask(func() { s = c.snapshot() })
+	return s
+}
+
+func (c *core) snapshot() Stats {
+	n := &c.count
+	s := Stats{
+		Name: c.name, Time: time.Now(), Paused: c.paused, Closed: c.stage != open,
+		Workers: c.slots, InFlight: c.gate.word.used(),
+		Queued: c.sched.n + c.backoffs, MaxQueue: c.door.limit(), LaneCount: len(c.sched.lanes),
+		Submitted: n.submitted.Load(), Refused: n.refused.Load(), Started: n.started.Load(),
+		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),
+		Limited: n.limited.Load(), Retried: n.retried.Load(), GaveUp: n.gaveUp.Load(),
+		Panics: n.panics.Load(), Overflow: n.overflow.Load(), Episodes: n.cooldowns.Load(),
+		Clamped: n.clamped.Load(), BadVendor: n.badVendor.Load(), Stuck: n.stuck.Load(),
+		Events: c.bus.Dropped(), Wait: c.waits.summary(), Call: c.calls.summary(),
+	}
+	for _, l := range c.sched.lanes {
+		s.Lanes = append(s.Lanes, LaneStats{l.sel.name, l.tenant, l.bucket, int(l.priority), l.n, l.parked})
+	}
+	slices.SortFunc(s.Lanes, func(a, b LaneStats) int {
+		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Selector, b.Selector))
+	})
+	s.Lanes = s.Lanes[:min(len(s.Lanes), 100):min(len(s.Lanes), 100)]
+	if c.pool != nil {
+		s.Pool = c.pool.stats()
+	}
+	if c.breaker != nil {
+		s.Breaker = "ready"
+		if err := c.breaker.Ready(s.Time); err != nil {
+			s.Breaker = err.Error()
+		}
+	}
+	c.gate.snapshot(&s, c.now())
+	return s
+}
+
+func (g *gate) snapshot(s *Stats, now int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, st := range g.table {
+		s.Cooldowns = append(s.Cooldowns, CooldownStats{st.key, [...]string{"cooling", "probing", "ramping"}[st.phase], g.time(st.until), st.signal})
+	}
+	slices.SortFunc(s.Cooldowns, func(a, b CooldownStats) int {
+		return cmp.Or(cmp.Compare(a.Scope.Level, b.Scope.Level), cmp.Compare(a.Scope.Key, b.Scope.Key))
+	})
+	for _, l := range g.limits {
+		ls := LimitStats{Per: l.Per}
+		if r, ok := l.Limiter.(limiter.Rater); ok {
+			ls.Rate = r.Rate(g.time(now), "")
+		}
+		s.Limits = append(s.Limits, ls)
+	}
+}
+
+// finish completes r with err, n being its last attempt, and reports whether it
+// was this that completed it.
+func (c *core) finish(r *request, n int, err error, own bool) bool {
+	if !r.complete(err, own) {
+		return false
+	}
+	r.sel.refs.Add(-1)
+	switch {
+	case err == nil:
+		c.count.succeeded.Add(1)
+	case n == 0:
+		c.count.dropped.Add(1)
+		if errors.Is(err, ErrAbandoned) {
+			break
+		}
+		if r.cause() != nil {
+			c.emit(event.Event{Kind: event.Cancelled, Request: r.seq, Err: err})
+		}
+	default:
+		c.count.failed.Add(1)
+	}
+	c.emit(event.Event{Kind: event.Completed, Request: r.seq, Attempt: n, Err: err})
+	return true
+}
+
+// refuse completes a request that never got in.
+func (c *core) refuse(r *request, err error) {
+	c.count.refused.Add(1)
+	if errors.Is(err, ErrQueueFull) {
+		c.count.overflow.Add(1)
+		c.emit(event.Event{Kind: event.Overflow, Err: err})
+	}
+	r.complete(err, true)
+	if r.sel != nil {
+		r.sel.refs.Add(-1)
+	}
+}
+
+// moods tells of the moments when the last request is gone and when the last
+// slot is taken.
+func (c *core) moods() {
+	used := c.gate.word.used()
+	busy, full := used > 0 || c.sched.n+c.backoffs > 0, used >= c.slots
+	if c.wasBusy && !busy {
+		c.emit(event.Event{Kind: event.Idle})
+	}
+	if full && !c.wasFull {
+		c.emit(event.Event{Kind: event.Depleted})
+	}
+	c.wasBusy, c.wasFull = busy, full
+}

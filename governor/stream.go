@@ -1,0 +1,97 @@
+package governor
+
+import (
+	"context"
+	"iter"
+)
+
+// Stream returns the sequence of items that fn yields, read under g: the slot
+// and the connection are held from the first item to the end of the loop.
+//
+//	for row, err := range governor.Stream(ctx, g, Reports, query) {
+//		if err != nil {
+//			return err
+//		}
+//		use(row)
+//	}
+//
+// The sequence of fn runs on the goroutine of the loop. An error before the
+// first item is treated like a closure's: a rate limit is waited out, a failure
+// is retried as Config.Retry says. An error after it is yielded once, with a
+// zero T, and ends the loop; what the vendor said in it is learned all the same.
+// So is an error of the governor's. Breaking out of the loop, a panic in its
+// body, and runtime.Goexit give everything back.
+//
+// Nothing happens before the loop begins. Ranging over the sequence again makes
+// a new request. The loop's body is no closure: a blocking call to g in it waits
+// for a slot of its own, and if every slot is held by such a loop, for ever.
+func Stream[S comparable, C, T any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		s := &streamed[C, T]{fn: fn, yield: yield}
+		err := error(nil)
+		if fn == nil {
+			err = ErrNilFunc
+		} else if g.reentrant(ctx, sel) {
+			err = ErrReentrant
+		}
+		grant := make(chan *attempt, 1)
+		s.hist = &history{grant: grant}
+		g.submit(ctx, &s.request, s, sel, stream, err)
+		if s.State() != Done {
+			for a := <-grant; a != nil; a = <-grant {
+				g.try(a)
+				if s.State() == Done {
+					break
+				}
+			}
+		}
+		if s.err != nil && !s.stopped {
+			var none T
+			yield(none, s.err)
+		}
+	}
+}
+
+// streamed is a request whose closure is a loop on the caller's goroutine.
+type streamed[C, T any] struct {
+	request
+	fn      func(context.Context, C) iter.Seq2[T, error]
+	yield   func(T, error) bool
+	begun   bool // an item was yielded: nothing is repeated any more
+	stopped bool // the loop has ended: nothing may be yielded
+}
+
+func (s *streamed[C, T]) open(ctx context.Context, l lease) error {
+	_, err := l.(conner[C]).Conn(ctx)
+	return err
+}
+
+func (s *streamed[C, T]) clear() {}
+
+// run reads the sequence. While the loop's body runs, a.body says that a panic
+// or Goexit is not the sequence's.
+func (s *streamed[C, T]) run(a *attempt) error {
+	var conn C
+	if a.lease != nil {
+		conn = a.lease.(conner[C]).Value()
+	}
+	for v, err := range s.fn(a, conn) {
+		if err != nil {
+			return err
+		}
+		if !s.begun {
+			s.begun = true
+			s.flags |= noRetry
+			if a.core.gate.firstItem(a.core.now(), a) {
+				a.core.wakeUp()
+			}
+		}
+		a.body, s.stopped = true, true
+		if !s.yield(v, nil) {
+			a.body = false
+			return nil
+		}
+		a.body, s.stopped = false, false
+	}
+	return nil
+}

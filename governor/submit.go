@@ -1,0 +1,156 @@
+package governor
+
+import (
+	"context"
+)
+
+// Func makes a closure that needs no connection fit a Plain governor.
+func Func[R any](fn func(context.Context) (R, error)) func(context.Context, struct{}) (R, error) {
+	if fn == nil {
+		return nil
+	}
+	return func(ctx context.Context, _ struct{}) (R, error) { return fn(ctx) }
+}
+
+// Submit hands fn to g and returns at once, unless the queue is full and
+// Config.Overflow is Block: then it waits for room, or until ctx ends. It never
+// returns nil: a request that is refused is already done, with the reason as
+// its error.
+//
+// fn is called with a context that descends from ctx, so that it carries ctx's
+// values, ends when ctx does, when the attempt's timeout passes, when the
+// request is cancelled and when the governor is closed. When ctx ends before fn
+// started, fn is not called. fn may be called again after an attempt that the
+// vendor refused, or that Config.Retry repeats; never twice at once.
+//
+// Nothing obtained from the connection may be used after fn returned. Whoever
+// needs it longer uses Stream or Hold.
+func Submit[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) (R, error)) *Request[R] {
+	t := &closure[C, R]{fn: fn}
+	err := error(nil)
+	if fn == nil {
+		err = ErrNilFunc
+	}
+	g.submit(ctx, &t.request, t, sel, 0, err)
+	return &t.Request
+}
+
+// Do submits fn, waits until it has returned for good, and returns its result.
+// When ctx ends while fn waits, Do returns at once; when fn runs, Do returns
+// after fn did.
+//
+// Inside a closure of the same governor Do returns ErrReentrant unless a slot
+// is spare.
+func Do[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) (R, error)) (R, error) {
+	t := &closure[C, R]{fn: fn}
+	err := error(nil)
+	if fn == nil {
+		err = ErrNilFunc
+	} else if g.reentrant(ctx, sel) {
+		err = ErrReentrant
+	}
+	g.submit(ctx, &t.request, t, sel, 0, err)
+	<-t.Done()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.val, t.err
+}
+
+// closure is a request with its function: one allocation holds both.
+type closure[C, R any] struct {
+	Request[R]
+	fn func(context.Context, C) (R, error)
+}
+
+func (t *closure[C, R]) open(ctx context.Context, l lease) error {
+	_, err := l.(conner[C]).Conn(ctx)
+	return err
+}
+
+// run calls the closure. The value is stored only while nobody can read it: a
+// request that was abandoned is done, and its reader may be reading.
+func (t *closure[C, R]) run(a *attempt) error {
+	var conn C
+	if a.lease != nil {
+		conn = a.lease.(conner[C]).Value()
+	}
+	v, err := t.fn(a, conn)
+	t.mu.Lock()
+	if t.state != Done {
+		t.val = v
+	}
+	t.mu.Unlock()
+	return err
+}
+
+// conner is the typed half of a lease.
+type conner[C any] interface {
+	Conn(ctx context.Context) (C, error)
+	Value() C
+}
+
+// submit brings r to the door. err refuses it beforehand.
+func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, f flags, err error) {
+	c := g.core
+	r.task, r.ctx, r.flags = t, ctx, f
+	switch {
+	case err != nil:
+	case ctx == nil:
+		r.ctx, err = context.Background(), ErrNilContext
+	case !g.ask.valid():
+		err = ErrAsk
+	default:
+		r.sel, err = g.names.get(sel, c)
+	}
+	if err == nil {
+		err = c.admit(r, &g.ask)
+	}
+	if err != nil {
+		c.refuse(r, err)
+	}
+}
+
+// admit takes r in, or says why not.
+func (c *core) admit(r *request, ask *Ask) error {
+	r.ask, r.cost = ask, ask.cost()
+	if ask.NoRetry {
+		r.flags |= noRetry
+	}
+	if ask.KeepConn && r.flags&stream == 0 {
+		r.flags |= keepConn
+	}
+	r.startBy = forever
+	if !ask.StartBy.IsZero() {
+		r.startBy = int64(ask.StartBy.Sub(c.gate.base))
+	}
+	if d, ok := r.ctx.Deadline(); ok {
+		if by := int64(d.Sub(c.gate.base)); by <= r.startBy {
+			r.startBy = by
+			r.flags |= ctxDeadline
+		}
+	}
+	if err := r.ctx.Err(); err != nil {
+		return &CanceledError{Cause: context.Cause(r.ctx)}
+	}
+	now := c.now()
+	r.enqueued = now
+	if r.hist != nil {
+		r.hist.submitted = now
+	}
+	if r.startBy < now {
+		return &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(now)}
+	}
+	if err := c.door.enter(r); err != nil {
+		return err
+	}
+	c.wakeUp()
+	return nil
+}
+
+// selector is one value of S that requests use.
+type selector struct {
+	core  *core
+	value any // an S
+	name  string
+	refs  refs // requests, from submission to completion; see names
+}

@@ -1,0 +1,78 @@
+package governor
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Vendor knows how one API says "slow down". It is all that a new API needs.
+//
+// DelayError reads an error that a closure returned. limited says whether it
+// means that the API wants to be called less; delay is how long it asked for,
+// counted from now: 0 when it said that the next call may come at once,
+// throttle.Unknown when it gave no time. Any other negative delay counts as
+// unknown. The pause is the whole host's.
+//
+// It is called from many goroutines at once, with the slot of the attempt still
+// taken: it must be quick. When it panics the error counts as not limited.
+type Vendor interface {
+	DelayError(err error) (delay time.Duration, limited bool)
+}
+
+// Signaler is a Vendor that can say more: what kind of limit it is and whom it
+// concerns, several at once. A governor prefers it to DelayError.
+type Signaler interface {
+	Vendor
+
+	// Signals returns what err asks for; none means that err is no rate limit.
+	// at is the moment of receipt, from which delays count. At most 16 signals
+	// are obeyed.
+	Signals(err error, at time.Time) []throttle.Signal
+}
+
+// maxSignals bounds what one error can do to the table of scopes.
+const maxSignals = 16
+
+// readSignals asks the adapter about err. A panic in the adapter is returned as
+// bad, and err counts as not limited.
+func readSignals(v Vendor, err error, at time.Time) (sigs []throttle.Signal, bad error) {
+	defer func() {
+		if p := recover(); p != nil {
+			sigs, bad = nil, fmt.Errorf("governor: adapter panicked: %v\n\n%s", p, debug.Stack())
+		}
+	}()
+	if s, ok := v.(Signaler); ok {
+		sigs = s.Signals(err, at)
+		return sigs[:min(len(sigs), maxSignals)], nil
+	}
+	if d, limited := v.DelayError(err); limited {
+		return []throttle.Signal{{Delay: d}}, nil
+	}
+	return nil, nil
+}
+
+// own fills in the refused request's own key where a signal names only a level.
+func own(sc throttle.Scope, l *laneKey) throttle.Scope {
+	switch sc.Level {
+	case throttle.Selector:
+		if sc.Key == "" {
+			sc.Key = l.sel.name
+		}
+	case throttle.Tenant:
+		if sc.Key == "" {
+			sc.Key = l.tenant
+		}
+	case throttle.Bucket:
+		if sc.Key == "" {
+			sc.Key = l.bucket
+		}
+	case throttle.Host, throttle.Request:
+		sc.Key = ""
+	default: // a level from the future: the safe side is the widest
+		sc = throttle.Scope{}
+	}
+	return sc
+}
