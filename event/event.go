@@ -38,6 +38,7 @@ const (
 	BreakerRefused // a breaker refused a request (Request, Until)
 	LimitRefused   // a limiter made a lane wait (Scope, Delay)
 
+	PoolWait      // a request waits for a connection (Request, Source: the selector)
 	PoolCreated   // a connection was opened (Source: the selector; Delay: how long it took)
 	PoolFailed    // it could not be opened (Source, Err)
 	PoolStolen    // an idle one of another selector was closed to make room (Source: its selector)
@@ -61,7 +62,7 @@ var names = [kinds]string{
 	Recovered: "recovered", Ignored: "ignored", GaveUp: "gave up", Learned: "learned", Cooling: "cooling", Extended: "extended",
 	Cleared: "cleared", Cooled: "cooled", Probe: "probe", Ramp: "ramp", Resumed: "resumed", Clamped: "clamped",
 	BadVendor: "bad vendor", BreakerState: "breaker state", BreakerRefused: "breaker refused",
-	LimitRefused: "limit refused", PoolCreated: "pool created", PoolFailed: "pool failed", PoolStolen: "pool stolen",
+	LimitRefused: "limit refused", PoolWait: "pool wait", PoolCreated: "pool created", PoolFailed: "pool failed", PoolStolen: "pool stolen",
 	PoolDiscarded: "pool discarded", Stuck: "stuck", Idle: "idle", Depleted: "depleted", Paused: "paused",
 	Unpaused: "unpaused", Closing: "closing", Closed: "closed", Abandoned: "abandoned",
 }

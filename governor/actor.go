@@ -341,6 +341,7 @@ func (c *core) serve(l *lane, now int64) {
 				c.drop(r, err)
 				return
 			}
+			c.emit(event.Event{Kind: event.PoolWait, Request: r.seq, Source: l.sel.name})
 			if at := c.pool.notBefore(l.sel.value); !at.IsZero() && int64(at.Sub(c.gate.base)) > now {
 				c.sched.parkUntil(l, &c.noConn, int64(at.Sub(c.gate.base)))
 			} else {

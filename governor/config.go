@@ -107,8 +107,9 @@ type Config[S comparable, C any] struct {
 	ShutdownDrop bool
 
 	// Logger gets a record when a cooldown begins, is extended and ends, when a
-	// connection cannot be opened and when a request is given up. It is written
-	// asynchronously. nil discards.
+	// request waits for a connection or one cannot be opened, when a request is
+	// given up, a delay clamped, a closure stuck, and when an adapter panics. It
+	// is called on a goroutine that nothing waits for. nil discards.
 	Logger *slog.Logger
 }
 

@@ -377,7 +377,8 @@ func (g *gate) ramp(st *scope, now int64) {
 		}
 	}
 	if st.rate > 0 {
-		st.from, st.length = now, min(int64(maxRamp), max(1, st.until-st.began))
+		// In proportion, so that after a short pause the ramp is not the longer one.
+		st.from, st.length = now, min(int64(maxRamp), max(1, (st.until-st.began)/4))
 		st.next = now
 		st.at = now + st.length
 	} else if st.at = add(now, idleScope); st.allowed >= g.slots {

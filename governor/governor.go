@@ -159,7 +159,7 @@ func (c *core) poolEvents(users func(event.Event)) func(event.Event) {
 }
 
 // logged are the events that the Logger gets.
-var logged = []event.Kind{event.Cooling, event.Extended, event.Cooled, event.Cleared, event.Clamped, event.PoolFailed, event.GaveUp, event.BadVendor, event.Stuck}
+var logged = []event.Kind{event.Cooling, event.Extended, event.Cooled, event.Cleared, event.Clamped, event.PoolWait, event.PoolFailed, event.GaveUp, event.BadVendor, event.Stuck}
 
 func (c *core) log(e event.Event) {
 	level := slog.LevelInfo
