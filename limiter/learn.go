@@ -106,7 +106,7 @@ func (l *learned) count(t float64, n int) {
 // only if the pace is what keeps calls back. Later it changes nothing.
 func (p *Pace) Accepted(now, sent time.Time, key string) {
 	t, l := p.at(now), &p.learn
-	if !l.doubling || l.paused || l.calls == 0 || !p.limits.often() {
+	if !l.doubling || l.paused || l.calls == 0 || !p.limits.often() || p.rate >= p.max {
 		return
 	}
 	if began := l.rounds[0].time; p.seconds(sent) >= began && t-began >= minDoubling {

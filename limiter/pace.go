@@ -10,7 +10,8 @@ import (
 // known beforehand.
 type PaceConfig struct {
 	// Start is the rate to begin with, in permits per second. 0 means Max if
-	// there is one, else that everything passes until the vendor refuses a call.
+	// there is one, else that everything passes until the vendor refuses a call
+	// after it has accepted 10.
 	// A Start below the vendor's rate is doubled until it is not; so the right
 	// order of magnitude is good enough, and saves most of the refusals that
 	// the first contact would cost.
@@ -123,11 +124,12 @@ func (p *Pace) Wait(now time.Time, key string, n int) time.Duration {
 		return 0
 	}
 	d := p.full - p.ahead() + float64(n)/p.rate - t
-	if d < 1e-9 { // what floating point leaves over
+	ns := math.Ceil(min(d*1e9, float64(Never/2)) - 0.01) // floating point leaves something over
+	if ns <= 0 {
 		return 0
 	}
 	p.limits.waited = true
-	return time.Duration(math.Ceil(min(d*1e9, float64(Never/2))))
+	return time.Duration(ns)
 }
 
 // ahead is the time for which permits may be saved up.

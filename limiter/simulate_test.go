@@ -389,10 +389,10 @@ func TestPaceInSimulation(t *testing.T) {
 		{"burst 5, 64 workers", bucket(workers(demo, 64), 5), 0.84, 0.003},
 		{"burst 100", bucket(demo, 100), 0.96, 0.005},
 		{"burst 1", bucket(demo, 1), 0.25, 0.01},
-		{"200,000 calls", calls(demo, 200_000), 0.94, 0.002},
+		{"50,000 calls", calls(demo, 50_000), 0.94, 0.002},
 
 		{"unpaced start", start(demo, 0), 0.88, 0.005},
-		{"unpaced start, burst 5, 64 workers", start(bucket(workers(demo, 64), 5), 0), 0.65, 0.05},
+		{"unpaced start, burst 5, 64 workers", start(bucket(workers(demo, 64), 5), 0), 0.65, 0.07}, // two herds of 59
 		{"start far too low", start(demo, 10), 0.82, 0.003},
 		{"start far too high", start(demo, 10_000), 0.86, 0.006},
 
@@ -418,13 +418,13 @@ func TestPaceInSimulation(t *testing.T) {
 			n = 2
 		}
 		worst, mean := many(c.w, n)
-		goodput := mean.goodput
+		goodput, least := mean.goodput, worst.goodput
 		if c.w.change != 0 {
-			goodput = mean.late
+			goodput, least = mean.late, worst.late
 		}
 		refused := float64(mean.refused) / float64(mean.sent)
 		t.Logf("%-36s goodput %5.1f %% (least %5.1f)  refused %.2f %% (%.1f a run, at most %d)  cooldowns %.1f  escalations %d  %8.1f s  rate %.4g",
-			c.name, 100*goodput, 100*min(worst.goodput, worst.late), 100*refused, float64(mean.refused)/float64(n), worst.refused,
+			c.name, 100*goodput, 100*least, 100*refused, float64(mean.refused)/float64(n), worst.refused,
 			float64(mean.cuts)/float64(n), worst.escalated, mean.elapsed.Seconds(), mean.rate)
 		if worst.done != c.w.calls {
 			t.Errorf("%s: only %d of %d calls done", c.name, worst.done, c.w.calls)
