@@ -1,0 +1,186 @@
+package vendors
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// adapters says which adapter reads the cases of which vendor.
+var adapters = map[string]func() Adapter{
+	"generic_http":   HTTP,
+	"google_ads":     GoogleAds,
+	"ietf_ratelimit": HTTP,
+}
+
+// vendorCase is one real answer and what it means. Delays are in milliseconds;
+// null is unknown. GRPC cases have no status; their headers are trailers, and
+// those that end in -bin are base64.
+type vendorCase struct {
+	ID          string            `json:"id"`
+	Vendor      string            `json:"vendor"`
+	Status      int               `json:"status"`
+	Headers     map[string]string `json:"headers"`
+	Body        string            `json:"body"`
+	Now         time.Time         `json:"now"`
+	GRPCCode    string            `json:"grpc_code"`
+	GRPCMessage string            `json:"grpc_message"`
+	Expect      struct {
+		RateLimited bool           `json:"rate_limited"`
+		Delay       any            `json:"delay_ms"`
+		Accept      []any          `json:"accept_delay_ms"` // null, a number, or "max": the longest there is
+		Kind        string         `json:"kind"`
+		Learn       map[string]any `json:"learn"`
+		Note        string         `json:"note"`
+	} `json:"expect"`
+}
+
+// TestVendorCases holds every adapter to the cases of its vendors. The variable
+// FLYBALL_VENDOR_CASES names another file of cases.
+func TestVendorCases(t *testing.T) {
+	file := cmp.Or(os.Getenv("FLYBALL_VENDOR_CASES"), "testdata/vendors.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []vendorCase
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	run, skipped := 0, map[string]int{}
+	for _, c := range cases {
+		adapter, ok := adapters[c.Vendor]
+		if !ok {
+			skipped[c.Vendor]++
+			continue
+		}
+		run++
+		t.Run(c.ID, func(t *testing.T) { c.check(t, adapter()) })
+	}
+	t.Logf("%d of %d cases in %s run", run, len(cases), file)
+	for _, id := range slices.Sorted(maps.Keys(skipped)) {
+		t.Logf("skipped %d of %s: no adapter", skipped[id], id)
+	}
+	if run == 0 {
+		t.Errorf("no case in %s was run", file)
+	}
+}
+
+func (c *vendorCase) check(t *testing.T, a Adapter) {
+	resp := c.response(t)
+	err := fmt.Errorf("call: %w", &ResponseError{Response: resp})
+
+	delay, limited := a.DelayError(err)
+	if limited != c.Expect.RateLimited {
+		t.Fatalf("limited %v, want %v (%s)", limited, c.Expect.RateLimited, c.Expect.Note)
+	}
+	sigs := a.Signals(err, resp.At)
+	if limited != (len(sigs) > 0) {
+		t.Fatalf("DelayError says limited %v, Signals %+v", limited, sigs)
+	}
+	if limited {
+		accept := append([]any{c.Expect.Delay}, c.Expect.Accept...)
+		if !slices.ContainsFunc(accept, func(want any) bool { return sameDelay(t, delay, want) }) {
+			t.Errorf("delay %v, want one of %v ms (%s)", delay, accept, c.Expect.Note)
+		}
+		longest := slices.MaxFunc(sigs, func(a, b throttle.Signal) int { return cmp.Compare(a.Delay, b.Delay) })
+		if longest.Delay != delay {
+			t.Errorf("DelayError says %v, Signals %+v", delay, sigs)
+		}
+		if c.Expect.Kind != "" && longest.Kind.String() != c.Expect.Kind {
+			t.Errorf("kind %v, want %s (%s)", longest.Kind, c.Expect.Kind, c.Expect.Note)
+		}
+	}
+	if c.Expect.Learn != nil {
+		c.checkLearned(t, a.Learn(resp), resp.At)
+	}
+}
+
+func (c *vendorCase) response(t *testing.T) Response {
+	r := Response{At: c.Now, Status: c.Status, Body: []byte(c.Body)}
+	if r.At.IsZero() {
+		r.At = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	}
+	if c.Status != 0 {
+		r.Header = http.Header{}
+		for k, v := range c.Headers {
+			r.Header.Set(k, v)
+		}
+		return r
+	}
+	code := slices.Index(codeNames[:], c.GRPCCode)
+	if code < 0 {
+		t.Fatalf("unknown gRPC code %q", c.GRPCCode)
+	}
+	r.Code, r.Message, r.Trailer = Code(code), c.GRPCMessage, map[string][]string{}
+	for k, v := range c.Headers {
+		if k = strings.ToLower(k); strings.HasSuffix(k, "-bin") {
+			raw, err := base64.StdEncoding.DecodeString(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v = string(raw)
+		}
+		r.Trailer[k] = []string{v}
+	}
+	return r
+}
+
+// sameDelay compares a delay with one that a case allows.
+func sameDelay(t *testing.T, got time.Duration, want any) bool {
+	switch want := want.(type) {
+	case nil:
+		return got == throttle.Unknown
+	case float64:
+		return float64(got) == want*1e6
+	case string:
+		return want == "max" && got == math.MaxInt64
+	default:
+		t.Fatalf("a delay of type %T", want)
+		return false
+	}
+}
+
+// checkLearned looks for a quota that says everything that a case asks for and a
+// Quota has a field for. A nested object is another quota.
+func (c *vendorCase) checkLearned(t *testing.T, got []throttle.Quota, at time.Time) {
+	var find func(want map[string]any)
+	find = func(want map[string]any) {
+		rest := maps.Clone(want)
+		ok := len(got) == 0 && len(want) == 0
+		for _, q := range got {
+			all := true
+			for k, v := range want {
+				has := map[string]any{"limit": float64(q.Limit), "remaining": float64(q.Remaining), "cost": float64(q.Cost),
+					"reset_ms": float64(q.Reset.Sub(at).Milliseconds())}
+				if x, comparable := has[k]; comparable {
+					delete(rest, k)
+					all = all && x == v
+				}
+			}
+			ok = ok || all
+		}
+		if !ok {
+			t.Errorf("learned %+v, want %v", got, want)
+		}
+		for k, v := range rest {
+			if nested, isMap := v.(map[string]any); isMap {
+				find(nested)
+			} else {
+				t.Logf("not compared: %s", k)
+			}
+		}
+	}
+	find(c.Expect.Learn)
+}

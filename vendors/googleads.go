@@ -1,0 +1,212 @@
+package vendors
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flyball-go/flyball/internal/wire"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// GoogleAds returns the adapter for the Google Ads API, over gRPC and REST, in
+// every API version: the version is only part of names, and field numbers have
+// not changed between them.
+//
+// A refusal is a GoogleAdsFailure: raw in the trailer
+// google.ads.googleads.vN.errors.googleadsfailure-bin, in the status details, or
+// as JSON in a REST body, an object or (searchStream) an array of one. Limited
+// are its quota errors, all but two: ACCESS_PROHIBITED is a matter of permission,
+// and PAYMENTS_PROFILE_ACTIVATION_RATE_LIMIT_EXCEEDED of one profile's week. The
+// delay is quotaErrorDetails.retryDelay, or what the text says ("Retry in 30
+// seconds"). Scope ACCOUNT is the tenant, so ask with the customer ID as tenant;
+// DEVELOPER, the Cloud project that all customers share, is the host. One failure
+// with several errors gives one signal for each scope, with the longest delay.
+//
+// Google answers the same code to a burst of seconds and to a day's budget. The
+// kind is quota for operation counts, for long-term consumption, for pauses above
+// 15 minutes and for RESOURCE_EXHAUSTED without a time; burst for the rest.
+//
+// RESOURCE_EXHAUSTED or HTTP 429 without a failure is limited too, with the delay
+// of a RetryInfo or a Retry-After if there is one. It is not when it comes from
+// grpc-go itself, which uses the code for a message above the receive limit. Use
+// the 64 MiB of Google's own clients for that.
+//
+// Evidence: googleapis/googleapis:google/ads/googleads/v24/errors/errors.proto;
+// googleads/google-ads-python:google/ads/googleads/v25/errors/types/{quota_error,errors}.py,
+// google/ads/googleads/interceptors/interceptor.py,
+// examples/error_handling/handle_rate_exceeded_error.py; PipedreamHQ/pipedream#21554;
+// developers.google.com/google-ads/api/docs/best-practices/quotas and
+// .../productionize/rate-limits; grpc/grpc-go:rpc_util.go, stream.go.
+func GoogleAds() Adapter { return Adapter{googleAds{}} }
+
+type googleAds struct{}
+
+// Learn implements Dialect. Google Ads says nothing about quota before it is
+// used up.
+func (googleAds) Learn(Response) []throttle.Quota { return nil }
+
+// Read implements Dialect.
+func (googleAds) Read(r Response) []throttle.Signal {
+	var errs []adsError
+	if r.Status != 0 {
+		errs = adsBody(r.Body)
+	} else {
+		errs = adsTrailers(r)
+	}
+	if len(errs) > 0 { // the failure itself decides
+		var all signals
+		for _, e := range errs {
+			if e.limited() {
+				all.add(e.signal())
+			}
+		}
+		return all
+	}
+	s := throttle.Signal{Delay: throttle.Unknown}
+	var stated bool
+	switch {
+	case r.Status != 0: // Google's front end, or a body that is not Google's
+		s.Delay, s.Source, stated = retryAfter(r.Header, r.At)
+		if r.Status != 429 && !(r.Status == 503 && stated) {
+			return nil
+		}
+	case r.Code == CodeResourceExhausted && !oversize(r.Message):
+		s.Source = "RESOURCE_EXHAUSTED"
+		if s.Delay, stated = retryInfo(details(r)); stated {
+			s.Source = "RetryInfo: " + s.Delay.String()
+		}
+	default:
+		return nil
+	}
+	return []throttle.Signal{s}
+}
+
+// adsTrailers returns the errors of a gRPC answer's failures. Servers send the
+// same failure in both places; official clients read the trailer.
+func adsTrailers(r Response) (errs []adsError) {
+	for name := range r.Trailer {
+		if base, ok := strings.CutSuffix(name, "-bin"); ok && adsFailureName(base) {
+			for _, v := range trailer(r, name) {
+				errs = append(errs, adsFailure([]byte(v))...)
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	for _, a := range details(r) {
+		if adsFailureName(typeName(a.TypeURL)) {
+			errs = append(errs, adsFailure(a.Value)...)
+		}
+	}
+	return errs
+}
+
+// adsFailureName reports whether name is google.ads.googleads.v<digits>.errors.GoogleAdsFailure,
+// in any case.
+func adsFailureName(name string) bool {
+	const before, after = "google.ads.googleads.v", ".errors.googleadsfailure"
+	if len(name) > 100 || len(name) <= len(before)+len(after) {
+		return false
+	}
+	name = strings.ToLower(name)
+	version, ok := strings.CutPrefix(name, before)
+	if !ok {
+		return false
+	}
+	version, ok = strings.CutSuffix(version, after)
+	_, digits := parseCount(version)
+	return ok && digits
+}
+
+// adsError is one GoogleAdsError, as far as it concerns limits.
+type adsError struct {
+	coded   bool   // it has an error code at all
+	quota   string // the QuotaError's name; "" when it is another error
+	scope   string // the QuotaRateScope's name
+	rate    string
+	delay   time.Duration
+	message string
+}
+
+// Numbers of the proto's enums. A name that is not here keeps its number.
+var (
+	adsQuotaErrors = map[int64]string{
+		2: adsExhausted, 3: adsProhibited, 4: "RESOURCE_TEMPORARILY_EXHAUSTED",
+		5: "EXCESSIVE_SHORT_TERM_QUERY_RESOURCE_CONSUMPTION", 6: adsLongTerm, 7: adsActivation,
+	}
+	adsScopes = map[int64]string{2: adsAccount, 3: "DEVELOPER"}
+)
+
+const (
+	adsExhausted  = "RESOURCE_EXHAUSTED"
+	adsProhibited = "ACCESS_PROHIBITED"
+	adsLongTerm   = "EXCESSIVE_LONG_TERM_QUERY_RESOURCE_CONSUMPTION"
+	adsActivation = "PAYMENTS_PROFILE_ACTIVATION_RATE_LIMIT_EXCEEDED"
+	adsAccount    = "ACCOUNT"
+)
+
+// limited reports whether waiting makes the call succeed. A quota error of a
+// future version counts as one.
+func (e adsError) limited() bool {
+	return e.quota != "" && e.quota != adsProhibited && e.quota != adsActivation
+}
+
+func (e adsError) signal() throttle.Signal {
+	s := throttle.Signal{Kind: e.kind(), Delay: e.delay, Source: e.quota}
+	if e.scope == adsAccount {
+		s.Scope.Level = throttle.Tenant
+	}
+	if s.Delay == throttle.Unknown {
+		s.Delay = adsProse(e.message)
+	}
+	if e.rate != "" {
+		s.Source = line(e.rate, 100)
+	}
+	if s.Delay != throttle.Unknown {
+		s.Source += fmt.Sprintf(", retry in %v", s.Delay)
+	}
+	return s
+}
+
+// kind tells a day's budget from a burst; see GoogleAds.
+func (e adsError) kind() throttle.Kind {
+	d := e.delay
+	if d == throttle.Unknown {
+		d = adsProse(e.message)
+	}
+	switch {
+	case e.quota == adsLongTerm, strings.HasPrefix(e.rate, "Number of operations"), d > 15*time.Minute:
+		return throttle.KindQuota
+	case e.quota == adsExhausted && d == throttle.Unknown:
+		return throttle.KindQuota
+	}
+	return throttle.KindBurst
+}
+
+// adsProse reads "Retry in 30 seconds" in an error's text.
+func adsProse(text string) time.Duration {
+	_, n, ok := strings.Cut(text[:min(len(text), maxValue)], "Retry in ")
+	n, _, found := strings.Cut(n, " second")
+	if d, valid := parseDecimal(n, time.Second); ok && found && valid {
+		return d
+	}
+	return throttle.Unknown
+}
+
+// adsFailure decodes a GoogleAdsFailure{errors = 1}.
+func adsFailure(b []byte) (errs []adsError) {
+	for f := range fields(b) {
+		if f.Num == 1 && f.Type == wire.Bytes && len(errs) < adsMaxErrors {
+			if e := adsErrorProto(f.Bytes); e.coded {
+				errs = append(errs, e)
+			}
+		}
+	}
+	return errs
+}
+
+// adsMaxErrors bounds how many errors of one failure are looked at. A quota
+// error refuses a call as a whole and comes alone.
+const adsMaxErrors = 1000
