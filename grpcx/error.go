@@ -1,0 +1,61 @@
+package grpcx
+
+import (
+	"errors"
+	"time"
+
+	"github.com/flyball-go/flyball/vendors"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// Error returns err, the error of a failed call, together with its status and
+// trailer as a [vendors.ResponseError], for adapters such as
+// vendors.GoogleAds(). The status details are taken as they came: their types
+// need not be linked into the program. trailer may be nil; it is kept and must
+// not be changed afterwards.
+//
+// nil stays nil. An error without a gRPC status, such as io.EOF, and one that
+// has been through here already are returned as they are.
+//
+// errors.Is and errors.As find in the result what they find in err, and
+// status.FromError and status.Code give err's own status.
+func Error(err error, trailer metadata.MD) error {
+	s, ok := errors.AsType[statuser](err)
+	if !ok {
+		return err
+	}
+	if _, done := errors.AsType[*vendors.ResponseError](err); done {
+		return err
+	}
+	st := s.GRPCStatus()
+	if st.Code() == codes.OK { // also of a nil status
+		return err
+	}
+	r := vendors.Response{Code: vendors.Code(st.Code()), Message: st.Message(), Trailer: trailer, At: time.Now()}
+	for _, d := range st.Proto().GetDetails() {
+		r.Details = append(r.Details, vendors.Any{TypeURL: d.GetTypeUrl(), Value: d.GetValue()})
+	}
+	return &callError{&vendors.ResponseError{Response: r, Err: err}, st}
+}
+
+// statuser is what status.FromError looks for.
+type statuser interface {
+	error
+	GRPCStatus() *status.Status
+}
+
+// callError is a ResponseError that is a gRPC error too. Without it
+// status.FromError would find err's status further down, but put the text of the
+// whole chain in place of the server's message.
+type callError struct {
+	*vendors.ResponseError
+	st *status.Status
+}
+
+// Unwrap returns the ResponseError, which unwraps to the client's own error.
+func (e *callError) Unwrap() error { return e.ResponseError }
+
+// GRPCStatus returns the call's own status.
+func (e *callError) GRPCStatus() *status.Status { return e.st }
