@@ -58,7 +58,7 @@ func (n *names[S]) lookup(sel S) (s *selector, err error) {
 			s, err = nil, ErrSelector
 		}
 	}()
-	if sel != sel { //nolint:staticcheck // true for NaN alone
+	if again := sel; sel != again { // NaN alone
 		return nil, ErrSelector
 	}
 	n.mu.RLock()

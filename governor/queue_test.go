@@ -60,6 +60,7 @@ func TestNeverMoreThanWorkersRun(t *testing.T) {
 func TestBadInputIsRefusedAtTheDoor(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
 		ok := sleep(0)
+		var none context.Context
 		for _, tt := range []struct {
 			name string
 			req  *governor.Request[int]
@@ -67,7 +68,7 @@ func TestBadInputIsRefusedAtTheDoor(t *testing.T) {
 		}{
 			{"nil function", governor.Submit[string, struct{}, int](t.Context(), g, "", nil), governor.ErrNilFunc},
 			{"Func of nil", governor.Submit(t.Context(), g, "", governor.Func[int](nil)), governor.ErrNilFunc},
-			{"nil context", governor.Submit(nil, g, "", ok), governor.ErrNilContext}, //nolint:staticcheck
+			{"nil context", governor.Submit(none, g, "", ok), governor.ErrNilContext},
 			{"negative cost", governor.Submit(t.Context(), g.With(governor.Ask{Cost: -1}), "", ok), governor.ErrAsk},
 			{"huge cost", governor.Submit(t.Context(), g.With(governor.Ask{Cost: math.MaxInt}), "", ok), governor.ErrAsk},
 			{"huge priority", governor.Submit(t.Context(), g.With(governor.Ask{Priority: math.MaxInt}), "", ok), governor.ErrAsk},
@@ -81,7 +82,7 @@ func TestBadInputIsRefusedAtTheDoor(t *testing.T) {
 				t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 			}
 		}
-		if _, err := governor.Submit(t.Context(), g, "", ok).Result(nil); !errors.Is(err, governor.ErrNilContext) { //nolint:staticcheck
+		if _, err := governor.Submit(t.Context(), g, "", ok).Result(none); !errors.Is(err, governor.ErrNilContext) {
 			t.Errorf("Result(nil): %v", err)
 		}
 		if s := g.Stats(); s.Refused != 6 || s.Submitted != 1 {

@@ -232,14 +232,31 @@ func (s *soak) verify() {
 	if st.InFlight != 0 || st.Queued != 0 {
 		s.t.Errorf("at rest %d in flight, %d queued", st.InFlight, st.Queued)
 	}
+	if n := s.g.gate.word.queued(); n != 0 {
+		s.t.Errorf("at rest the word counts %d queued", n)
+	}
+	if n := s.g.gate.opening; n != 0 {
+		s.t.Errorf("at rest a cost of %d is still opening", n)
+	}
+	if n := len(s.g.watches) + s.g.timers.len() + len(s.g.sched.lanes); n != 0 {
+		s.t.Errorf("at rest %d watches, %d timers, %d lanes", len(s.g.watches), s.g.timers.len(), len(s.g.sched.lanes))
+	}
+	if n := s.g.door.waiting; n != 0 {
+		s.t.Errorf("at rest %d count as waiting at the door", n)
+	}
+	for sel, x := range s.g.names.m {
+		if n := x.refs.Load(); n != 0 {
+			s.t.Errorf("at rest selector %v has %d references", sel, n)
+		}
+	}
 }
 
-// TestSoak sends FLYBALL_SOAK requests, 40,000 by default, through governors
+// TestSoak sends FLYBALL_SOAK requests, 20,000 by default, through governors
 // under random signals, panics, Goexit, cancellation, failing and hanging dials,
 // and Close in mid-flight. Every request completes exactly once and nothing is
 // left behind.
 func TestSoak(t *testing.T) {
-	total := 40_000
+	total := 20_000
 	if v := os.Getenv("FLYBALL_SOAK"); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil {
@@ -248,7 +265,7 @@ func TestSoak(t *testing.T) {
 		total = n
 	}
 	if testing.Short() {
-		total = 8_000
+		total = 5_000
 	}
 	before := runtime.NumGoroutine()
 	sizes := []struct{ workers, conns int }{{1, 1}, {4, 2}, {8, 8}, {64, 16}}
