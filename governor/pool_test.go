@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -282,6 +283,7 @@ func TestSlowDialsDoNotFireTogetherBeyondTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex
 	var starts []time.Duration
 	withPool(t, func(c *governor.Config[string, *conn]) {
 		open := c.Pool.Open
@@ -295,6 +297,8 @@ func TestSlowDialsDoNotFireTogetherBeyondTheLimit(t *testing.T) {
 		var reqs []*governor.Request[int]
 		for range 6 {
 			reqs = append(reqs, governor.Submit(t.Context(), g, "a", func(context.Context, *conn) (int, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				starts = append(starts, time.Since(start))
 				return 0, nil
 			}))

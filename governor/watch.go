@@ -18,6 +18,11 @@ type watch struct {
 
 type watches map[<-chan struct{}]*watch
 
+// maxShared is how many contexts are remembered so that a further request can
+// share their watch. With more than that, sharing is rare, and a map of them
+// would be most of what they cost.
+const maxShared = 1024
+
 // fire is called on a goroutine of its own when the context ends, or had ended.
 func (w *watch) fire() {
 	w.core.door.post(message{kind: msgWatch, w: w})
@@ -34,6 +39,9 @@ func (ws watches) add(r *request, c *core) {
 	if w == nil {
 		w = &watch{core: c, done: done}
 		w.stop = context.AfterFunc(r.ctx, w.fire)
+		if len(ws) >= maxShared {
+			clear(ws) // each lives on with its requests
+		}
 		ws[done] = w
 	}
 	r.watch, r.wprev, r.wnext = w, nil, w.head
@@ -60,6 +68,8 @@ func (ws watches) remove(r *request) {
 	r.watch, r.wprev, r.wnext = nil, nil, nil
 	if w.head == nil {
 		w.stop()
-		delete(ws, w.done)
+		if ws[w.done] == w {
+			delete(ws, w.done)
+		}
 	}
 }
