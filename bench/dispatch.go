@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/bulkhead"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/failsafe-go/failsafe-go/ratelimiter"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/pool"
+)
+
+// B: the round trip of a call that does nothing, by 1, 8 and 64 submitters. They
+// have no targets yet: the governor that they measure sends every call through
+// its actor.
+//
+//	B1    Do, healthy
+//	B2    Do, healthy, with a pooled connection
+//	B3    Do, with a pooled connection, more submitters than slots
+//	B4    Submit and Result
+//	B4fs  the same beside failsafe-go, which has no actor but a goroutine a call
+func init() {
+	const workers = 64
+	for _, c := range []int{1, 8, 64} {
+		b := func(id, what, peer string, ours, theirs side) {
+			add(row{
+				id: fmt.Sprintf("%s/%d", id, c), what: what, peer: peer, unit: "ns",
+				measure: timed(c, ours, theirs),
+			})
+		}
+		b("B1", "Do", "reference", plainDo(workers), referenceDo(workers))
+		b("B2", "Do with a connection", "reference", pooledDo(workers), referenceDo(workers))
+		if c > 1 {
+			b("B3", "Do with a connection, a slot for every 4 submitters", "reference", pooledDo(c/4), referenceDo(c/4))
+		}
+		b("B4", "Submit and Result", "reference", submitResult(workers), referenceDo(workers))
+		b("B4fs", "Submit and Result", "failsafe-go GetAsync, composed", submitResult(workers), failsafeAsync(workers))
+	}
+}
+
+//go:noinline
+func noop(context.Context, struct{}) (int, error) { return 1, nil }
+
+//go:noinline
+func noopConn(context.Context, *conn) (int, error) { return 1, nil }
+
+//go:noinline
+func noopAlone() (int, error) { return 1, nil }
+
+// alive is a context that could end, as those of real calls can.
+func alive() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) }
+
+func plainDo(workers int) side {
+	return func() (func(int) error, func(), error) {
+		g, err := governor.New(governor.PlainConfig{Name: "bench", Workers: workers})
+		if err != nil {
+			return nil, nil, err
+		}
+		ctx, cancel := alive()
+		op := each(func() error {
+			_, err := governor.Do(ctx, g, "", noop)
+			return err
+		})
+		return op, func() { g.Close(); cancel() }, nil
+	}
+}
+
+func pooledDo(workers int) side {
+	return func() (func(int) error, func(), error) {
+		g, err := governor.New(governor.Config[string, *conn]{
+			Name:    "bench",
+			Workers: workers,
+			Pool: &pool.Config[string, *conn]{
+				Open: func(context.Context, string) (*conn, error) { return new(conn), nil },
+				Max:  workers,
+			},
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		ctx, cancel := alive()
+		op := each(func() error {
+			_, err := governor.Do(ctx, g, "", noopConn)
+			return err
+		})
+		return op, func() { g.Close(); cancel() }, nil
+	}
+}
+
+func submitResult(workers int) side {
+	return func() (func(int) error, func(), error) {
+		g, err := governor.New(governor.PlainConfig{Name: "bench", Workers: workers})
+		if err != nil {
+			return nil, nil, err
+		}
+		ctx, cancel := alive()
+		op := each(func() error {
+			_, err := governor.Submit(ctx, g, "", noop).Result(ctx)
+			return err
+		})
+		return op, func() { g.Close(); cancel() }, nil
+	}
+}
+
+func referenceDo(workers int) side {
+	return func() (func(int) error, func(), error) {
+		a, err := newReference(workers)
+		if err != nil {
+			return nil, nil, err
+		}
+		ctx, cancel := alive()
+		op := each(func() error {
+			_, err := a.do(ctx, "", noopAlone)
+			return err
+		})
+		return op, func() { a.close(); cancel() }, nil
+	}
+}
+
+// failsafeAsync has the policies that a governor is to have: retry, breaker,
+// limiter, bulkhead.
+func failsafeAsync(workers int) side {
+	return func() (func(int) error, func(), error) {
+		exec := failsafe.With[int](
+			retrypolicy.NewBuilder[int]().WithMaxRetries(3).WithBackoff(100*time.Millisecond, time.Second).Build(),
+			circuitbreaker.NewBuilder[int]().WithFailureThreshold(5).WithDelay(time.Second).Build(),
+			ratelimiter.NewSmoothBuilder[int](1e9, time.Second).WithMaxWaitTime(time.Second).Build(),
+			bulkhead.NewBuilder[int](uint(workers)).WithMaxWaitTime(time.Hour).Build(),
+		)
+		ctx, cancel := alive()
+		op := each(func() error {
+			_, err := exec.WithContext(ctx).GetAsync(noopAlone).Get()
+			return err
+		})
+		return op, cancel, nil
+	}
+}
