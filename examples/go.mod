@@ -1,0 +1,29 @@
+module github.com/flyball-go/flyball/examples
+
+go 1.26.0
+
+require (
+	github.com/flyball-go/flyball v0.0.0
+	github.com/flyball-go/flyball/grpcx v0.0.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
+	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2 // indirect
+)
+
+replace github.com/flyball-go/flyball => ../
+
+replace github.com/flyball-go/flyball/grpcx => ../grpcx
+
+tool (
+	google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	google.golang.org/protobuf/cmd/protoc-gen-go
+)

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flyball-go/flyball/examples/internal/adsclient"
+	"github.com/flyball-go/flyball/vendors"
+)
+
+// naiveDriver is what people write first: goroutines that each sleep as long as
+// their own refusal told them to, and then call again. None of them knows what
+// the others were told meanwhile.
+type naiveDriver struct {
+	conns   *adsclient.Conns
+	workers int
+	next    atomic.Int64
+}
+
+func (d *naiveDriver) client(s adsclient.Service) *adsclient.Client {
+	return d.conns.Client(s, int(d.next.Add(1)))
+}
+
+func (d *naiveDriver) one(ctx context.Context, c call) error {
+	running, cancel := drain(ctx)
+	defer cancel()
+	for client := d.client(c.service); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := c.run(running, client)
+		delay, limited := vendors.GoogleAds().DelayError(err)
+		if !limited {
+			return err
+		}
+		select {
+		case <-time.After(max(delay, time.Millisecond)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (d *naiveDriver) all(ctx context.Context, calls []call, ended func(int, error)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range d.workers {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(calls)); i = next.Add(1) - 1 {
+				ended(int(i), d.one(ctx, calls[i]))
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func (d *naiveDriver) close() {}
+
+// drainTime is how long calls that run may go on after the job was stopped.
+const drainTime = 5 * time.Second
+
+// drain returns a context for calls that run: it ends some time after ctx.
+func drain(ctx context.Context) (context.Context, context.CancelFunc) {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(drainTime):
+			cancel()
+		case <-running.Done():
+		}
+	})
+	return running, func() {
+		stop()
+		cancel()
+	}
+}
