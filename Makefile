@@ -1,0 +1,74 @@
+# Every module is built, linted and tested by itself, outside the workspace: a
+# workspace takes the highest version that any of its modules asks for, which is
+# not the build that users get. Only `make bench` and `make workspace` use go.work.
+export GOWORK := off
+
+MODULES     := $(shell find . -name go.mod -not -path '*/.*' -not -path '*/testdata/*' -exec dirname {} \; | sort)
+PLATFORMS   := windows/amd64 darwin/arm64 js/wasm
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+FUZZTIME ?= 30s
+SOAK     ?= 1000000
+
+# $(call each,command) runs the command in every module, and fails at the end when
+# it failed in one.
+each = @rc=0; for m in $(MODULES); do echo "-- $$m: $(1)"; (cd $$m && $(1)) || rc=1; done; exit $$rc
+
+.PHONY: help test soak fuzz bench cover build lint fmt vet staticcheck tidy tidy-check cross workspace generate generate-check
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
+
+test: ## all tests of all modules; on Debian, root gets missing servers installed
+	@scripts/test $(MODULES)
+
+soak: ## the soak tests with SOAK requests (default a million)
+	FLYBALL_SOAK=$(SOAK) go test $(shell go list -race runtime >/dev/null 2>&1 && echo -race) -count=1 -v -timeout 60m -run Soak ./...
+
+fuzz: ## every fuzz target of every module for FUZZTIME each
+	@scripts/fuzz $(FUZZTIME)
+
+bench: ## the measurements; ARGS are handed on
+	GOWORK= go run ./bench $(ARGS)
+
+cover: ## statements of the root module that its tests reach; leaves cover.out
+	go test -coverpkg=./... -coverprofile=cover.out ./...
+	@go tool cover -func=cover.out | tail -n 1
+
+build:
+	$(call each,go build ./...)
+
+lint: fmt vet staticcheck ## gofmt, go vet and staticcheck (staticcheck.conf)
+
+fmt:
+	@echo "-- gofmt -l ."; out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "$$out"; echo "run gofmt -w on these"; exit 1; fi
+
+vet:
+	$(call each,go vet ./...)
+
+staticcheck:
+	$(call each,go run $(STATICCHECK) ./...)
+
+tidy: ## go mod tidy in every module
+	$(call each,go mod tidy)
+
+tidy-check:
+	$(call each,go mod tidy -diff)
+
+cross: ## build and vet the root module for other systems
+	@rc=0; for p in $(PLATFORMS); do echo "-- $$p: go build, go vet"; export GOOS=$${p%/*} GOARCH=$${p#*/}; \
+		{ go build ./... && go vet ./...; } || rc=1; done; exit $$rc
+
+workspace: ## check that go.work joins every module and builds from the root
+	@have=$$(for m in $(MODULES); do (cd $$m && go list -m); done | sort); joined=$$(GOWORK= go list -m | sort); \
+		if [ "$$have" != "$$joined" ]; then echo "modules there are:" $$have; echo "joined by go.work:" $$joined; exit 1; fi
+	GOWORK= go build work
+
+generate: ## run every go:generate
+	$(call each,go generate ./...)
+
+# A generator script with -check writes nothing and fails when the committed
+# code differs from what it would write.
+generate-check:
+	@scripts/need protoc protobuf-compiler
+	@set -e; for g in $$(find . -name generate.sh -not -path '*/.*'); do echo "-- $$g -check"; $$g -check; done

@@ -1,0 +1,39 @@
+// Package flyball is the root of a library that governs calls to rate-limited
+// APIs: one actor per external host, which every call of the process passes, so
+// that one "slow down" is obeyed by all of them at once and by none for longer
+// than it was meant. The root itself holds nothing but this page.
+//
+// # Which package
+//
+// Most programs need the first two and what those ask for.
+//
+//   - governor: the actor. Submit closures to it, get their results; it queues,
+//     paces, pauses, probes, retries, and lends out connections.
+//     governor/governortest helps to test code that uses one.
+//   - vendors: how real APIs say "slow down", as adapters for a governor, and the
+//     neutral Response they read. vendors/vendortest has stand-ins for such APIs,
+//     with quotas, pauses and escalation; it is of use to any client.
+//   - throttle: the words between the two: Signal, Scope, Kind, Unknown. For
+//     writing an adapter of one's own.
+//   - pool: connections by selector under one capacity; an idle one of another
+//     selector makes room when all are taken. For a governor, or alone.
+//   - limiter: rate limits that are told the time and never wait: a bucket, and a
+//     pace that learns how much a vendor accepts.
+//   - backoff: delay schedules as values, with jitter, caps and composition.
+//   - retry: whether and when to try again, and a loop for use without a
+//     governor.
+//   - breaker: what a circuit breaker must do to work with a governor.
+//   - event: what governors and policies report, and its delivery to listeners
+//     that nobody waits for.
+//
+// Modules of their own, for they need more than this one may:
+//
+//   - grpcx: turns errors and trailers of grpc into what adapters read.
+//   - examples: programs to run and copy from; begin with examples/googleads.
+//   - bench: what things cost, as ratios to doing without.
+//
+// # Where to look first
+//
+// The documentation of package governor tells the life of a request and what is
+// promised about it.
+package flyball
