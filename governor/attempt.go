@@ -42,7 +42,8 @@ type attempt struct {
 	permitted bool          // permit is held
 	body      bool          // a stream's loop body runs
 	final     bool          // the vendor wants no retry
-	midway    error         // its context ended while the closure ran
+	midway    error         // why its context ended while the closure ran
+	gone      bool          // because the request was cancelled
 	pause     time.Duration // that the vendor asked of this request alone
 
 	prev, next *attempt // in core.running

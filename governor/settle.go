@@ -24,6 +24,7 @@ type fate struct {
 // closure ends its goroutine; and what goes back does so deferred once more,
 // for adapters and predicates are the user's, too.
 func (c *core) settle(a *attempt) (next *attempt) {
+	a.look()
 	a.mu.Lock()
 	a.ended = true
 	if a.out.kind == ran && a.out.err == nil {
@@ -51,16 +52,31 @@ func (c *core) settle(a *attempt) (next *attempt) {
 	return nil
 }
 
+// look notes who ended the attempt's context while the closure ran. It does so
+// before the request completes: whoever has a result may cancel what it came
+// from.
+func (a *attempt) look() {
+	if a.seq != 0 && a.Context.Err() != nil {
+		a.midway = context.Cause(a.Context)
+		a.gone = a.r.cause() != nil
+	}
+}
+
 // settleHeld ends an attempt whose closure had returned well when the last hold
-// ended with a.held.
+// ended with a.held. The request is complete, or completed here.
 func (c *core) settleHeld(a *attempt, complete bool) {
+	a.look()
 	a.out = outcome{ran, a.held}
 	var refused []throttle.Scope
 	defer func() {
+		defer c.releaseSlot(a, true)
 		if complete {
-			c.finish(a.r, a.n, nil, false)
+			defer c.finish(a.r, a.n, nil, false)
 		}
-		c.release(a, refused, false)
+		c.free(a, refused)
+		if a.lease != nil {
+			c.returnConn(a)
+		}
 	}()
 	if a.held != nil {
 		refused = c.learn(a, a.held)
@@ -276,28 +292,43 @@ func (c *core) cancelError(r *request) error {
 	return e
 }
 
-// giveBack carries out f. Under KeepConn it waits with slot and connection for
-// the next grant, and returns that.
+// giveBack returns what the attempt holds and carries out f: everything but the
+// slot, then the word to whoever waits, then the slot. So whoever has a result
+// finds its connection idle again, and the actor, when it sees every slot free,
+// finds every request complete or in its inbox.
+//
+// Under KeepConn a request that goes on keeps both, and giveBack returns its
+// next attempt when that is granted.
 func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *attempt) {
-	r := a.r
-	if !f.back {
-		c.finish(r, a.n, f.err, f.own)
-		c.release(a, refused, false)
-		return nil
-	}
-	h := r.hist
-	if f.pause > 0 {
-		h.until = add(c.now(), f.pause)
-	} else if h != nil {
-		h.until = 0
-	}
-	keep := r.flags&keepConn != 0 && (a.out.kind == ran || a.out.kind == undone)
-	if keep {
-		h = r.history()
-		h.kept = a
-		if h.grant == nil {
-			h.grant = make(chan *attempt, 1)
+	keep := f.back && a.r.flags&keepConn != 0 && (a.out.kind == ran || a.out.kind == undone)
+	wake := true
+	defer func() { // also when a predicate of the user's ends the goroutine
+		switch {
+		case keep:
+			next = c.stay(a, f)
+			return
+		case f.back:
+			c.handBack(a.r, f)
+			wake = true
+		default:
+			c.finish(a.r, a.n, f.err, f.own)
 		}
+		c.releaseSlot(a, wake)
+	}()
+	wake = c.free(a, refused)
+	if !keep && a.lease != nil {
+		c.returnConn(a)
+	}
+	return nil
+}
+
+// handBack returns the request to the actor. It is the last touch: from then on
+// the request is the actor's.
+func (c *core) handBack(r *request, f fate) {
+	if f.pause > 0 {
+		r.hist.until = add(c.now(), f.pause)
+	} else if r.hist != nil {
+		r.hist.until = 0
 	}
 	r.mu.Lock()
 	if r.state != Done {
@@ -307,56 +338,57 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 		}
 	}
 	r.mu.Unlock()
-	if keep {
-		c.release(a, refused, true)
-		c.door.post(message{kind: msgBack, r: r})
-		c.wakeUp()
-		if next = <-h.grant; next == nil { // it ended in the queue
-			c.release(a, nil, false)
-		}
-		return next
-	}
-	// The message is posted before the slot goes back, so that the actor, when
-	// it sees every slot free, has the request in its inbox.
 	c.door.post(message{kind: msgBack, r: r})
-	c.release(a, refused, false)
-	c.wakeUp()
-	return nil
 }
 
-// release gives back what an attempt holds, the slot last. keep leaves it the
-// connection and the slot; it is then called once more.
-func (c *core) release(a *attempt, refused []throttle.Scope, keep bool) {
+// stay hands the request back and waits, with its slot and connection, until it
+// is granted again. It returns nil when the request ended in the queue.
+func (c *core) stay(a *attempt, f fate) *attempt {
+	h := a.r.history()
+	h.kept = a
+	if h.grant == nil {
+		h.grant = make(chan *attempt, 1)
+	}
+	c.untrack(a)
+	c.handBack(a.r, f)
+	c.wakeUp()
+	next := <-h.grant
+	if next == nil {
+		if a.lease != nil {
+			c.returnConn(a)
+		}
+		c.releaseSlot(a, true)
+	}
+	return next
+}
+
+// free ends the attempt's part in everything but its connection and its slot.
+// It reports whether the actor must look again.
+func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 	now := c.now()
 	o := a.out
-	ok := o.kind == ran && o.err == nil
 	if a.seq != 0 {
 		c.calls.add(now - a.began)
 		if c.bus.Wants(event.AttemptEnded) {
 			c.emit(event.Event{Kind: event.AttemptEnded, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.began), Err: o.err})
 		}
 	}
-	wake := c.gate.leave(now, &a.scopes, a, ok, refused)
+	wake = c.gate.leave(now, &a.scopes, a, o.kind == ran && o.err == nil, refused)
 	if a.permitted {
 		a.permitted = false
 		c.breaker.Report(a.permit, time.Now(), a.verdict(refused), time.Duration(now-a.began))
 		wake = true // it may have opened, or closed
-	}
-	if a.midway == nil && a.Context.Err() != nil && a.seq != 0 {
-		a.midway = context.Cause(a.Context) // before the cancel below hides it
 	}
 	if a.timeout != nil {
 		a.timeout()
 	}
 	a.cancel(nil)
 	a.seq = 0
-	if keep {
-		c.untrack(a)
-		return
-	}
-	if a.lease != nil {
-		c.returnConn(a)
-	}
+	return wake
+}
+
+// releaseSlot is an attempt's last act.
+func (c *core) releaseSlot(a *attempt, wake bool) {
 	c.untrack(a)
 	if c.gate.word.release() || wake || c.bus.Wants(event.Idle) {
 		c.wakeUp()
@@ -386,7 +418,7 @@ func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 		return breaker.Neutral
 	case o.kind == ran && o.err == nil:
 		return breaker.Success
-	case o.kind == ran && a.r.cause() != nil:
+	case o.kind == ran && a.gone:
 		return breaker.Neutral
 	case o.kind == cancelled, o.kind == undone:
 		return breaker.Neutral
