@@ -33,7 +33,8 @@ type core struct {
 	noConn   laneList   // lanes that wait for the pool
 	hostAt   int64      // nothing starts before; 0: no such time
 	left     int        // requests that left the queue in this round
-	backoffs int        // requests in timers that are in no lane
+	backoffs int        // requests that wait in no lane
+	minding  int        // waiting requests that have a latest start
 	paused   bool
 	stage    stage
 	poolWait bool // a goroutine waits for the pool's end
@@ -130,6 +131,7 @@ func (c *core) round(now int64) int64 {
 		c.sched.wakeTimed()
 	}
 	c.gate.tick(now, c.scopeEvent)
+	c.tripped(now)
 	c.news(now)
 	c.expire(now)
 	c.sched.tick(now)
@@ -158,11 +160,12 @@ func (c *core) round(now int64) int64 {
 // news wakes the lanes parked on scopes that changed, and fails requests that a
 // new end makes wait too long.
 func (c *core) news(now int64) (next int64) {
-	c.scopes, next = c.gate.news(c.scopes[:0], c.scopeEvent)
+	var later bool
+	c.scopes, later, next = c.gate.news(c.scopes[:0], c.scopeEvent)
 	for _, st := range c.scopes {
 		c.sched.wakeAll(&st.parked)
 	}
-	if len(c.scopes) > 0 {
+	if later {
 		c.sweep(now)
 	}
 	clear(c.scopes)
@@ -193,7 +196,9 @@ func (c *core) arrive(r *request, now int64) {
 		return
 	}
 	if c.overflow >= DropOldest && c.sched.n+c.backoffs > c.door.limit() {
-		c.makeRoom(r)
+		if c.pump(now); r.waiting && c.sched.n+c.backoffs > c.door.limit() { // what could start does not wait
+			c.makeRoom(r)
+		}
 	}
 }
 
@@ -201,9 +206,7 @@ func (c *core) arrive(r *request, now int64) {
 func (c *core) join(l *lane, r *request, counted bool) {
 	r.waiting, r.laned = true, true
 	c.sched.add(l, r, counted)
-	if r.startBy != forever {
-		c.timers.fix(r)
-	}
+	c.mind(r)
 	c.fresh = append(c.fresh, r)
 }
 
@@ -235,7 +238,7 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	switch {
 	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait):
 		return &CooldownError{Scope: cd.scope, Until: c.gate.time(cd.until), Signal: cd.signal, Err: last}
-	case cd.until > r.startBy:
+	case cd.until >= r.startBy:
 		return &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(cd.until), Err: last}
 	}
 	return nil
@@ -250,7 +253,7 @@ func (c *core) sweep(now int64) {
 	for _, l := range c.sched.lanes {
 		sc := l.scopes()
 		cd := c.gate.cooldown(&sc)
-		if cd.until == 0 || c.timers.len() == 0 && (c.maxWait < 0 || cd.until-now <= int64(c.maxWait)) {
+		if cd.until == 0 || c.minding == 0 && (c.maxWait < 0 || cd.until-now <= int64(c.maxWait)) {
 			continue
 		}
 		for r := l.head; r != nil; {
@@ -283,11 +286,6 @@ func (c *core) lateError(r *request) error {
 	var last error
 	if r.hist != nil {
 		last = r.hist.err
-	}
-	if r.flags&ctxDeadline != 0 {
-		if err := r.ctx.Err(); err != nil {
-			return c.cancelError(r)
-		}
 	}
 	return &LateError{By: c.gate.time(r.startBy), Err: last}
 }
@@ -379,7 +377,7 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, opening bo
 		return true
 	case wait == limiter.Never:
 		c.drop(r, ErrNeverAdmissible)
-	case opening && wait == limiter.Never-1:
+	case wait == untilOpened:
 		c.sched.park(l, &c.noConn) // until one of those that open has started
 	case per == throttle.Host:
 		c.hostAt = add(now, wait)
@@ -399,7 +397,17 @@ func (c *core) hold(l *lane, st *scope, until int64) {
 	case until == forever:
 		c.sched.park(l, &st.parked)
 	default:
-		c.sched.until(l, until)
+		c.sched.parkUntil(l, &st.parked, until)
+	}
+}
+
+// tripped fails everything that waits when the breaker has opened.
+func (c *core) tripped(now int64) {
+	if c.breaker == nil || c.breakerWait || c.sched.n+c.backoffs == 0 {
+		return
+	}
+	if err := c.breaker.Ready(c.gate.time(now)); err != nil {
+		c.dropAll(err)
 	}
 }
 
@@ -416,8 +424,10 @@ func (c *core) broken(r *request, err error, now int64) {
 // cancel ends a waiting request whose context ended, or that was cancelled.
 func (c *core) cancel(r *request) { c.drop(r, c.cancelError(r)) }
 
-// drop takes a waiting request out of the queue and completes it with err.
+// drop takes a waiting request out of the queue and completes it with err, or
+// because of it when an attempt was made before.
 func (c *core) drop(r *request, err error) {
+	err = c.because(r, err)
 	if r.laned {
 		c.sched.remove(r, false)
 	} else {
@@ -446,6 +456,9 @@ func (c *core) end(r *request, err error) {
 // leave undoes what waiting did to r, but for its lane.
 func (c *core) leave(r *request) {
 	r.waiting, r.laned = false, false
+	if r.startBy != forever {
+		c.minding--
+	}
 	c.timers.remove(r)
 	c.watches.remove(r)
 	c.left++
@@ -460,23 +473,38 @@ func (c *core) freed() {
 // back takes a request that has come back from an attempt.
 func (c *core) back(r *request, now int64) {
 	c.left-- // it waits again
-	r.enqueued = now
+	c.backoffs++
 	r.waiting = true
+	c.mind(r)
+	h := r.hist
+	if h != nil && h.attempts > 0 {
+		r.enqueued = now
+	}
 	switch {
-	case c.stage == closing:
-		c.backoffs++ // as drop expects of a request in no lane
+	case c.stage == closing, c.stage == draining && c.shutdownDrop:
 		c.drop(r, c.stopError(r, ErrClosed))
-	case r.hist != nil && r.hist.until > now:
-		c.backoffs++
-		if r.hist.until > r.startBy {
-			c.drop(r, &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(r.hist.until), Err: r.hist.err})
-			return
-		}
+	case r.cause() != nil: // said while the attempt was being settled
+		c.cancel(r)
+	case h == nil || h.until <= now:
+		c.rejoin(r, now)
+	case c.maxWait >= 0 && h.until-now > int64(c.maxWait):
+		c.drop(r, &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.time(h.until), Err: h.err})
+	case h.until >= r.startBy:
+		c.drop(r, &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(h.until), Err: h.err})
+	default:
 		c.timers.fix(r)
 		c.fresh = append(c.fresh, r)
-	default:
-		c.backoffs++
-		c.rejoin(r, now)
+	}
+}
+
+// mind counts a request that has a latest start, and sees to it that the actor
+// wakes for it.
+func (c *core) mind(r *request) {
+	if r.startBy != forever {
+		c.minding++
+		if r.flags&ctxDeadline == 0 {
+			c.timers.fix(r)
+		}
 	}
 }
 
@@ -484,6 +512,9 @@ func (c *core) back(r *request, now int64) {
 // It was accepted, so neither MaxKeys nor MaxQueue can refuse it now.
 func (c *core) rejoin(r *request, now int64) {
 	c.backoffs--
+	if r.startBy != forever {
+		c.minding-- // join minds it again
+	}
 	r.setState(Queued)
 	key := r.lane.laneKey
 	key.kept = r.hist != nil && r.hist.kept != nil

@@ -40,6 +40,7 @@ type attempt struct {
 	opening   bool // its cost counts in gate.opening; under gate.mu once granted
 	probe     bool
 	permitted bool          // permit is held
+	bad       bool          // the connection is broken, says the pool
 	body      bool          // a stream's loop body runs
 	final     bool          // the vendor wants no retry
 	midway    error         // why its context ended while the closure ran
@@ -149,6 +150,7 @@ const (
 	unopened                     // it did not start: err says why there is no connection
 	cancelled                    // it did not start: the request was cancelled
 	broken                       // it did not start: the breaker is open, says err
+	late                         // it did not start: its latest start has passed
 )
 
 // prepare brings a to the start of its closure: connection, limits, breaker, and
@@ -156,10 +158,22 @@ const (
 // called.
 func (c *core) prepare(a *attempt) outcome {
 	r := a.r
+	r.mu.Lock()
+	gone := r.cancelled || r.state == Done
+	if !gone {
+		r.att, r.state = a, Running // from here on Cancel cancels a
+	}
+	r.mu.Unlock()
+	if gone {
+		return outcome{kind: cancelled}
+	}
 	if a.lease != nil {
-		if err := r.task.open(a.Context, a.lease); err != nil {
-			if r.cause() != nil || a.Context.Err() != nil {
+		if err := c.connect(a); err != nil {
+			switch {
+			case a.Context.Err() != nil:
 				return outcome{kind: cancelled}
+			case c.now() >= r.startBy:
+				return outcome{kind: late}
 			}
 			return outcome{unopened, err}
 		}
@@ -178,19 +192,15 @@ func (c *core) prepare(a *attempt) outcome {
 		}
 		a.permit, a.permitted = p, true
 	}
-	r.mu.Lock()
-	gone := r.cancelled || r.state == Done
-	if !gone {
-		r.att, r.state = a, Running // from here on Cancel cancels a
-	}
-	r.mu.Unlock()
-	if gone || a.Context.Err() != nil {
+	if a.Context.Err() != nil {
 		return outcome{kind: cancelled}
 	}
 	if c.attemptTimeout > 0 {
 		a.Context, a.timeout = context.WithTimeout(a.Context, c.attemptTimeout)
 	}
-	a.began = c.now()
+	if a.began = c.now(); a.began > r.startBy {
+		return outcome{kind: late}
+	}
 	ok, wake := c.gate.commit(a.began, &a.scopes, a)
 	if wake {
 		c.wakeUp()
@@ -200,6 +210,17 @@ func (c *core) prepare(a *attempt) outcome {
 		return outcome{kind: undone}
 	}
 	return outcome{kind: ran}
+}
+
+// connect makes the connection ready, until the latest start.
+func (c *core) connect(a *attempt) error {
+	ctx := a.Context
+	if a.r.startBy != forever && !a.lease.Ready() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.gate.time(a.r.startBy))
+		defer cancel()
+	}
+	return a.r.task.open(ctx, a.lease)
 }
 
 // call runs the closure.

@@ -79,20 +79,22 @@ type Config[S comparable, C any] struct {
 	Guess    backoff.Schedule
 	MaxGuess time.Duration
 
-	// MinCooldown is the pause for a vendor that says "0". 0 means 100 ms.
+	// MinCooldown is the shortest pause: for a vendor that says "0" or next to
+	// it, and for guesses. 0 means 100 ms.
 	MinCooldown time.Duration
 
 	// MaxCooldown bounds what a vendor can ask for; more is clamped, and an
 	// event says so. 0 means 24 h.
 	MaxCooldown time.Duration
 
-	// MaxWait is the longest known cooldown that a request waits for; facing a
-	// longer one it fails at once with a *CooldownError. 0 means 15 min;
-	// negative: no limit.
+	// MaxWait is the longest known cooldown, or pause of its own, that a request
+	// waits for; facing a longer one it fails at once with a *CooldownError. 0
+	// means 15 min; negative: no limit.
 	MaxWait time.Duration
 
-	// ProbePatience is how long the probe after a cooldown may run before
-	// others follow it. 0 means 5 s.
+	// ProbePatience is how long the probe after a cooldown, or a round of the
+	// growth after it, may take before more follow, the opening of a connection
+	// included. 0 means 5 s.
 	ProbePatience time.Duration
 
 	// StuckAfter is how long a closure or a hold may last before an event
@@ -235,7 +237,11 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 	if s.minCooldown > s.maxCooldown {
 		bad("MinCooldown", s.minCooldown, fmt.Sprintf("at most MaxCooldown, %v", s.maxCooldown))
 	}
-	if s.guess == nil {
+	if cfg.Guess != nil {
+		if e := backoff.Validate(cfg.Guess); e != nil && err == nil {
+			err = fmt.Errorf("governor: Config.Guess: %w", e)
+		}
+	} else {
 		s.guess = backoff.Exponential{Initial: 15 * time.Second, Multiplier: 2, Max: s.maxGuess}
 	}
 	if cfg.Retry != nil {

@@ -340,8 +340,8 @@ func TestAfterACooldownOneProbeThenDoubling(t *testing.T) {
 func TestPatienceWithASlowProbeEnds(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.NoPace = true }, func(t *testing.T, g *governor.Plain) {
 		starts := startsAfterCooldown(t, g, 3, time.Minute)
-		if starts[0] != 0 || starts[1] != 5*time.Second || starts[2] < time.Minute {
-			t.Errorf("starts %v, want the probe at 0, one more after ProbePatience, the third after a success", starts)
+		if fmt.Sprint(starts) != "[0s 5s 10s]" {
+			t.Errorf("starts %v, want the probe, and after each ProbePatience more", starts)
 		}
 	})
 }

@@ -54,7 +54,12 @@ func (d *door) enter(r *request) error {
 		switch d.overflow {
 		case Reject:
 			d.mu.Unlock()
-			return ErrQueueFull
+			r.sel.core.settled() // what could start does not wait
+			d.mu.Lock()
+			if d.waiting >= d.most && !d.closed {
+				d.mu.Unlock()
+				return ErrQueueFull
+			}
 		case Block:
 			d.mu.Unlock()
 			if attemptOf(r.ctx, r.sel.core) != nil {
@@ -108,7 +113,7 @@ func (d *door) block(ctx context.Context) error {
 	} else {
 		d.blocked = slices.DeleteFunc(d.blocked, func(o *blocked) bool { return o == b })
 	}
-	return &CanceledError{Cause: context.Cause(ctx)}
+	return &CanceledError{Cause: context.Cause(ctx), ctx: ctx.Err()}
 }
 
 // leave makes room for n requests. The caller holds mu.
@@ -184,9 +189,10 @@ func (d *door) resize(most int) {
 	d.mu.Unlock()
 }
 
-// empty reports whether nothing is left for the actor to take.
+// empty reports whether no request is left for the actor to take. Commands do not
+// count: who gave one does without the actor when that has ended.
 func (d *door) empty() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.head == nil && len(d.msgs) == 0
+	return d.head == nil && !slices.ContainsFunc(d.msgs, func(m message) bool { return m.kind == msgBack })
 }

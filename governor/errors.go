@@ -15,8 +15,9 @@ type refusal string
 func (e refusal) Error() string { return string(e) }
 func (e refusal) Refused() bool { return true }
 
-// The errors that a request is refused with. Test for them with errors.Is; all
-// of them satisfy IsRefused unless an attempt was made before (see GaveUpError).
+// The errors that a request is refused with. Test for them with errors.Is. All
+// of them satisfy IsRefused; when an attempt was made before that the vendor may
+// have executed, they are the Reason of a *GaveUpError, which does not.
 var (
 	ErrClosed          error = refusal("governor: closed")
 	ErrQueueFull       error = refusal("governor: queue full")
@@ -136,9 +137,11 @@ func (e *LateError) RetryAfter() time.Duration {
 }
 
 // CanceledError ends a request that was cancelled, by its context or by Cancel,
-// while it waited. It matches the cause.
+// while it waited. It matches the cause, and context.Canceled or
+// context.DeadlineExceeded.
 type CanceledError struct {
 	Cause error // context.Cause of the request's context, or context.Canceled
+	ctx   error // the context's Err, when it is another
 	Err   error // how the last attempt ended, nil when there was none
 	sent  bool  // an attempt was made that the vendor may have executed
 }
@@ -154,6 +157,10 @@ func (e *CanceledError) Error() string {
 
 // Unwrap returns the cause and the last attempt's error.
 func (e *CanceledError) Unwrap() []error { return both(e.Cause, e.Err) }
+
+// Is reports whether target is what the context's Err returned, which its cause
+// need not match.
+func (e *CanceledError) Is(target error) bool { return e.ctx != nil && target == e.ctx }
 
 // Refused reports whether no attempt was made that the vendor may have executed.
 func (e *CanceledError) Refused() bool { return !e.sent }

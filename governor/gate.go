@@ -34,6 +34,7 @@ type gate struct {
 	maxKeys int
 	patient time.Duration // Config.ProbePatience
 	guess   backoff.Schedule
+	minG    time.Duration
 	maxG    time.Duration
 
 	// mu guards what follows. It is held for a few map look-ups and the limits'
@@ -44,7 +45,7 @@ type gate struct {
 	timers  heap[*scope]
 	changed []*scope // for the actor to look at
 	limits  []Limit
-	opening int // cost of granted requests that are still opening a connection
+	opening map[throttle.Scope]int // cost of granted requests that are still opening a connection, by what they belong to
 }
 
 // scopes are what a request belongs to, in the order of the levels.
@@ -112,7 +113,7 @@ func (g *gate) set(st *scope, now, until int64, sig throttle.Signal, fresh bool)
 		st.gen++ // what passed before counts no more
 		st.inflight, st.good = 0, 0
 	}
-	st.until, st.signal = until, sig
+	st.until, st.signal, st.later = until, sig, true
 	st.at = until
 	g.timers.fix(st)
 	g.touch(st)
@@ -150,7 +151,7 @@ func (g *gate) guessDelay(step backoff.Step) (d time.Duration) {
 	d = g.maxG
 	defer func() { _ = recover() }() // a schedule that panics: the longest guess
 	if next, again := g.guess.Next(step); again && next >= 0 {
-		d = min(next, g.maxG)
+		d = max(g.minG, min(next, g.maxG))
 	}
 	return d
 }
@@ -177,7 +178,7 @@ func (g *gate) commit(now int64, sc *scopes, a *attempt) (ok, wake bool) {
 		}
 	}
 	for _, p := range a.passes {
-		if p.st != nil && p.st.phase == probing {
+		if p.st != nil && p.st.gen == p.gen && p.st.phase == probing {
 			p.st.at = add(now, g.patient)
 			g.timers.fix(p.st)
 			wake = true // the actor's timer must know
@@ -243,15 +244,21 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 	}
 	if opening {
 		a.opening = true
-		g.opening += a.cost
+		for _, s := range sc {
+			g.opening[s] += a.cost
+		}
 	} else {
 		g.take(now, sc, a.cost)
 	}
 	for i := range sc {
 		if st := g.table[sc[i]]; st != nil {
 			a.passes[i] = pass{st, st.gen}
-			a.probe = a.probe || st.phase == probing
 			st.enter(now, a.cost)
+			if st.phase == probing {
+				a.probe = true
+				st.at = add(now, g.patient) // from now on: it may hang before it starts
+				g.timers.fix(st)
+			}
 		}
 	}
 	return true
@@ -275,7 +282,11 @@ func (g *gate) charge(now int64, sc *scopes, a *attempt) bool {
 func (g *gate) opened(a *attempt) {
 	if a.opening {
 		a.opening = false
-		g.opening -= a.cost
+		for _, s := range a.scopes {
+			if g.opening[s] -= a.cost; g.opening[s] == 0 {
+				delete(g.opening, s)
+			}
+		}
 	}
 }
 
@@ -287,8 +298,10 @@ func (g *gate) wait(now int64, sc *scopes, n int, opening bool) (which int, long
 	for i, l := range g.limits {
 		key := sc[l.Per].Key
 		d := l.Limiter.Wait(t, key, n)
-		if opening && d == 0 && g.opening > 0 {
-			d = l.Limiter.Wait(t, key, n+g.opening)
+		if o := g.opening[sc[l.Per]]; opening && d == 0 && o > 0 {
+			if d = l.Limiter.Wait(t, key, n+o); d == limiter.Never {
+				d = untilOpened
+			}
 		}
 		if d > longest {
 			which, longest = i, d
@@ -296,6 +309,9 @@ func (g *gate) wait(now int64, sc *scopes, n int, opening bool) (which int, long
 	}
 	return which, longest
 }
+
+// untilOpened is the wait until what is being opened has started, or has failed.
+const untilOpened = limiter.Never - 1
 
 func (g *gate) take(now int64, sc *scopes, n int) {
 	t := g.time(now)
@@ -313,9 +329,6 @@ func (g *gate) limited(now int64, sc *scopes, n int, opening bool) (per throttle
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i, wait := g.wait(now, sc, n, opening)
-	if opening && wait == limiter.Never && g.opening > 0 {
-		wait = limiter.Never - 1 // until what is being opened has started
-	}
 	return g.limits[i].Per, wait
 }
 
@@ -335,10 +348,14 @@ func (g *gate) leave(now int64, sc *scopes, a *attempt, ok bool, refused []throt
 			case st.phase == probing && ok:
 				g.ramp(st, now)
 			case st.phase == probing:
-				st.at = add(st.until, idleScope) // the next probe brings its own patience
+				st.at = add(now, idleScope) // the next probe brings its own patience
 				g.timers.fix(st)
-			case st.phase == ramping && st.rate == 0 && st.allowed >= g.slots:
-				st.at = now // grown: the actor ends it
+			case st.phase == ramping && st.rate == 0:
+				if st.allowed >= g.slots {
+					st.at = now // grown: the actor ends it
+				} else if st.good == 0 {
+					st.at = add(now, g.patient) // a round begins
+				}
 				g.timers.fix(st)
 			}
 			g.touch(st)
@@ -381,7 +398,7 @@ func (g *gate) ramp(st *scope, now int64) {
 		st.from, st.length = now, min(int64(maxRamp), max(1, (st.until-st.began)/4))
 		st.next = now
 		st.at = now + st.length
-	} else if st.at = add(now, idleScope); st.allowed >= g.slots {
+	} else if st.at = add(now, g.patient); st.allowed >= g.slots {
 		st.at = now // nothing to grow
 	}
 	g.timers.fix(st)
@@ -433,6 +450,15 @@ func (g *gate) tick(now int64, emit func(event.Kind, *scope)) {
 			emit(event.Cooled, st)
 		case st.phase == probing && st.inflight > 0:
 			g.ramp(st, now) // patience is over
+		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && st.inflight > 0:
+			// Patience with a round is over, too: what runs may wait, in its
+			// closures, for what is held back here.
+			st.allowed, st.good = 2*st.allowed, 0
+			st.at = add(now, g.patient)
+			g.timers.fix(st)
+		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && now < add(st.last, idleScope):
+			st.at = add(st.last, idleScope)
+			g.timers.fix(st)
 		default:
 			g.end(st)
 			emit(event.Resumed, st)
@@ -446,7 +472,9 @@ func (g *gate) tick(now int64, emit func(event.Kind, *scope)) {
 func (g *gate) end(st *scope) {
 	st.gen++
 	g.timers.remove(st)
-	delete(g.table, st.key)
+	if g.table[st.key] == st {
+		delete(g.table, st.key)
+	}
 	if len(g.table) == 0 {
 		g.word.unhold()
 	}
@@ -467,13 +495,16 @@ func (g *gate) clear(sc throttle.Scope) bool {
 }
 
 // news returns the scopes that changed since the last call, and when the next
-// is due. emit tells of those whose ramp has begun.
-func (g *gate) news(buf []*scope, emit func(event.Kind, *scope)) ([]*scope, int64) {
+// is due. later says that a cooldown now ends later than before. emit tells of
+// ramps that have begun.
+func (g *gate) news(buf []*scope, emit func(event.Kind, *scope)) (changed []*scope, later bool, next int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	buf = append(buf, g.changed...)
 	for _, st := range g.changed {
 		st.touched = false
+		later = later || st.later
+		st.later = false
 		if ramps := st.phase == ramping; ramps != st.told {
 			if st.told = ramps; ramps {
 				emit(event.Ramp, st)
@@ -482,5 +513,5 @@ func (g *gate) news(buf []*scope, emit func(event.Kind, *scope)) ([]*scope, int6
 	}
 	clear(g.changed)
 	g.changed = g.changed[:0]
-	return buf, g.timers.next()
+	return buf, later, g.timers.next()
 }

@@ -63,8 +63,9 @@ func (c *core) open() {
 	g := &c.gate
 	g.base = time.Now()
 	g.slots, g.maxKeys, g.patient = c.slots, c.maxKeys, c.probePatience
-	g.guess, g.maxG, g.limits = c.guess, c.maxGuess, c.limits
+	g.guess, g.minG, g.maxG, g.limits = c.guess, c.minCooldown, c.maxGuess, c.limits
 	g.table = make(map[throttle.Scope]*scope)
+	g.opening = make(map[throttle.Scope]int)
 	c.door.most, c.door.overflow, c.door.word = c.maxQueue, c.overflow, &g.word
 	for _, l := range c.limits {
 		if n, ok := l.Limiter.(limiter.Notifier); ok {
@@ -130,16 +131,22 @@ type lease interface {
 // pooled makes a pool a connPool.
 type pooled[S comparable, C any] struct{ p *pool.Pool[S, C] }
 
-func (p pooled[S, C]) idle(sel any) bool           { return p.p.Idle(sel.(S)) }
-func (p pooled[S, C]) notBefore(sel any) time.Time { return p.p.NotBefore(sel.(S)) }
-func (p pooled[S, C]) refusal(sel any) error       { return p.p.Refusal(sel.(S)) }
-func (p pooled[S, C]) full(sel any) bool           { return p.p.Full(sel.(S)) }
+// of unboxes a selector. A nil interface is the zero S, an interface, too.
+func (p pooled[S, C]) of(sel any) S {
+	s, _ := sel.(S)
+	return s
+}
+
+func (p pooled[S, C]) idle(sel any) bool           { return p.p.Idle(p.of(sel)) }
+func (p pooled[S, C]) notBefore(sel any) time.Time { return p.p.NotBefore(p.of(sel)) }
+func (p pooled[S, C]) refusal(sel any) error       { return p.p.Refusal(p.of(sel)) }
+func (p pooled[S, C]) full(sel any) bool           { return p.p.Full(p.of(sel)) }
 func (p pooled[S, C]) isBad(err error) bool        { return p.p.IsBad(err) }
 func (p pooled[S, C]) onFree(fn func())            { p.p.OnFree(fn) }
 func (p pooled[S, C]) stats() pool.Stats           { return p.p.Stats() }
 
 func (p pooled[S, C]) reserve(sel any) (lease, bool) {
-	r, ok := p.p.Reserve(sel.(S))
+	r, ok := p.p.Reserve(p.of(sel))
 	return r, ok
 }
 

@@ -1,8 +1,10 @@
 package governor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -64,6 +66,11 @@ func (c *core) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
 
 // Learn: see Handle.
 func (c *core) Learn(sig throttle.Signal) {
+	select {
+	case <-c.done:
+		return
+	default:
+	}
 	if sig.Scope.Level >= throttle.Request {
 		return
 	}
@@ -108,12 +115,27 @@ func (c *core) SetMaxQueue(n int) error {
 	}
 	c.ask(func() {
 		c.door.resize(n) // here, so that what was submitted before is judged by the old one
-		for over := c.sched.n + c.backoffs - n; over > 0 && c.sched.n > 0 && c.overflow != Block; over-- {
-			v, err := c.victim(), ErrDropped
-			if c.overflow == Reject {
-				v, err = c.newest(), ErrQueueFull
+		over := c.sched.n + c.backoffs - n
+		if over <= 0 || c.overflow == Block {
+			return
+		}
+		err := ErrDropped
+		order := func(a, b *request) int {
+			return cmp.Or(cmp.Compare(a.lane.priority, b.lane.priority), cmp.Compare(a.seq, b.seq))
+		}
+		if c.overflow == Reject {
+			err = ErrQueueFull
+			order = func(a, b *request) int { return cmp.Compare(b.seq, a.seq) }
+		}
+		var all []*request // what waits out a backoff has been begun, and stays
+		for _, l := range c.sched.lanes {
+			for r := l.head; r != nil; r = r.next {
+				all = append(all, r)
 			}
-			c.overflown(v, err)
+		}
+		slices.SortFunc(all, order)
+		for _, r := range all[:min(over, len(all))] {
+			c.overflown(r, err)
 		}
 	})
 	return nil
@@ -125,16 +147,6 @@ func (c *core) victim() (v *request) {
 	for _, l := range c.sched.lanes {
 		if r := l.head; v == nil || l.priority < v.lane.priority || l.priority == v.lane.priority && r.seq < v.seq {
 			v = r
-		}
-	}
-	return v
-}
-
-// newest returns the newest waiting request.
-func (c *core) newest() (v *request) {
-	for _, l := range c.sched.lanes {
-		if v == nil || l.tail.seq > v.seq {
-			v = l.tail
 		}
 	}
 	return v

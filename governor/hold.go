@@ -14,10 +14,13 @@ import "context"
 // attempt end with the last.
 //
 // A closure that fails holds nothing: its release functions do nothing. The same
-// goes for a ctx that belongs to no running closure. A hold that lasts longer
+// goes for a ctx that is nil or belongs to no running closure. A hold that lasts longer
 // than Config.StuckAfter raises an event; Close waits for it as for a closure.
 func Hold(ctx context.Context) (release func(error)) {
-	a, _ := ctx.Value(token{}).(*attempt)
+	var a *attempt
+	if ctx != nil {
+		a, _ = ctx.Value(token{}).(*attempt)
+	}
 	if a == nil {
 		return func(error) {}
 	}
@@ -42,7 +45,7 @@ func Hold(ctx context.Context) (release func(error)) {
 		last := a.holds == 0 && a.ended
 		a.mu.Unlock()
 		if last {
-			a.core.settleHeld(a, false)
+			a.core.settleHeld(a)
 		}
 	}
 }

@@ -159,13 +159,17 @@ func (s *sched) add(l *lane, r *request, counted bool) {
 // already uncounted it.
 func (s *sched) remove(r *request, granted bool) {
 	l := r.lane
+	head := l.head == r
 	l.remove(r)
 	s.n--
 	if !l.parked && !granted {
 		s.count(-1)
 	}
-	if l.n == 0 {
+	switch {
+	case l.n == 0:
 		s.drop(l)
+	case head && l.list == nil && l.idx != 0:
+		s.wake(l) // it waited for what its head needed
 	}
 }
 

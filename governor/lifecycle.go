@@ -72,6 +72,7 @@ func (c *core) Close() error {
 	}
 	left := time.Until(c.life.grace)
 	c.life.mu.Unlock()
+	c.settled() // without any grace there is at least a turn of the actor
 	timer := time.NewTimer(max(0, left))
 	defer timer.Stop()
 	select {
@@ -111,22 +112,22 @@ func (c *core) advance(s stage) {
 	}
 	c.stage = s
 	if s == closing || c.shutdownDrop {
-		c.dropAll()
+		c.dropAll(ErrClosed)
 	}
 	if s == closing {
 		c.stop()
 	}
 }
 
-// dropAll completes everything that waits with ErrClosed.
-func (c *core) dropAll() {
+// dropAll completes everything that waits with err.
+func (c *core) dropAll(err error) {
 	for _, l := range c.sched.lanes {
 		for l.head != nil {
-			c.drop(l.head, c.stopError(l.head, ErrClosed))
+			c.drop(l.head, c.stopError(l.head, err))
 		}
 	}
 	for _, r := range append([]*request(nil), c.timers.s...) { // those in no lane
-		c.drop(r, c.stopError(r, ErrClosed))
+		c.drop(r, c.stopError(r, err))
 	}
 }
 
@@ -167,8 +168,11 @@ func (c *core) ended() bool {
 	if c.stage == open || c.sched.n > 0 || c.backoffs > 0 {
 		return false
 	}
-	// The slots first: whoever gave one back had posted what it had to say.
-	if c.gate.word.used() > 0 || !c.door.empty() {
+	// The attempts first: one that is not tracked has posted what it had to say.
+	c.runMu.Lock()
+	running := c.running.n
+	c.runMu.Unlock()
+	if running > 0 || c.gate.word.used() > 0 || !c.door.empty() {
 		if !c.door.empty() {
 			c.wakeUp()
 		}
@@ -212,6 +216,14 @@ func (c *core) post(do func()) {
 // ask has do called in the actor and waits until it was. When the actor has
 // ended its state is at rest, and do is called here.
 func (c *core) ask(do func()) {
+	select {
+	case <-c.done:
+		c.life.atRest.Lock()
+		defer c.life.atRest.Unlock()
+		do()
+		return
+	default:
+	}
 	done := make(chan struct{})
 	c.post(func() { do(); close(done) })
 	select {
@@ -226,6 +238,13 @@ func (c *core) ask(do func()) {
 		defer c.life.atRest.Unlock()
 		do()
 	}
+}
+
+// settled returns after the actor has done everything that could be done when it
+// was called: a whole turn lies between two commands.
+func (c *core) settled() {
+	c.ask(func() {})
+	c.ask(func() {})
 }
 
 // attempts is an intrusive list of attempts.
@@ -256,10 +275,16 @@ func (c *core) track(a *attempt) {
 	}
 }
 
-// untrack takes a out.
+// untrack takes a out. It is an attempt's last act: an actor that waits for the
+// end is woken by it.
 func (c *core) untrack(a *attempt) {
 	c.runMu.Lock()
 	defer c.runMu.Unlock()
+	defer func() {
+		if c.gate.word.shutting() {
+			c.wakeUp()
+		}
+	}()
 	q := &c.running
 	if a.prev == nil && q.head != a {
 		return // it is out

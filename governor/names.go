@@ -15,10 +15,11 @@ type names[S comparable] struct {
 	// mu guards m. refs rise only under it, so an entry without any can be
 	// removed under it. Nothing of the user's runs under it but the comparison
 	// of selectors, which may panic: hence lookup's defer.
-	mu    sync.RWMutex
-	m     map[S]*selector
-	most  int
-	sweep int // size at which entries without refs are removed
+	mu     sync.RWMutex
+	m      map[S]*selector
+	most   int
+	sweep  int // size at which entries without refs are removed
+	missed int // new selectors since; a full map is swept after an eighth of its size in them
 }
 
 // get returns the selector of sel, with a reference for the caller.
@@ -33,13 +34,13 @@ func (n *names[S]) get(sel S, c *core) (*selector, error) {
 		s.refs.Add(1)
 		return s, nil
 	}
-	if len(n.m) >= n.sweep {
+	if n.missed++; len(n.m) >= n.sweep || len(n.m) >= n.most && n.missed > n.most/8 {
 		for k, s := range n.m {
 			if s.refs.Load() == 0 {
 				delete(n.m, k)
 			}
 		}
-		n.sweep = max(64, 2*len(n.m))
+		n.sweep, n.missed = max(64, 2*len(n.m)), 0
 	}
 	if len(n.m) >= n.most {
 		return nil, ErrTooManyKeys

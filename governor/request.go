@@ -207,7 +207,8 @@ func (r *request) wait(ctx context.Context) error {
 	if state == Done {
 		return nil
 	}
-	if c := r.sel.core; state != Running && attemptOf(ctx, c) != nil && c.spent(r.sel) {
+	c := r.sel.core
+	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && c.spent(r.sel)) {
 		return ErrReentrant
 	}
 	done := r.Done()
@@ -251,12 +252,16 @@ func (r *request) cause() error {
 }
 
 // when is the end of a backoff for a request that is in no lane, and otherwise
-// the latest start.
+// the latest start, unless that is its context's deadline: then its watch tells.
 func (r *request) when() int64 {
-	if !r.laned && r.hist != nil {
-		return min(r.hist.until, r.startBy)
+	at := r.startBy
+	if r.flags&ctxDeadline != 0 {
+		at = forever
 	}
-	return r.startBy
+	if !r.laned && r.hist != nil {
+		at = min(at, r.hist.until)
+	}
+	return at
 }
 
 func (r *request) place() *int32 { return &r.idx }

@@ -44,10 +44,13 @@ type scope struct {
 	from, length int64
 	next         int64
 
+	last int64 // when something passed last
+
 	at      int64 // when the actor must look at it
 	idx     int32 // in gate.timers
 	touched bool  // it is in gate.changed
 	told    bool  // that it is ramping
+	later   bool  // its end has moved, and sweep has yet to see it
 
 	parked laneList // lanes that wait for a change here; the actor's alone
 }
@@ -75,6 +78,7 @@ func (s *scope) blocks(now int64) int64 {
 // enter counts an attempt that passes.
 func (s *scope) enter(now int64, cost int) {
 	s.inflight++
+	s.last = now
 	if s.phase == ramping && s.rate > 0 {
 		share := min(1, 0.1+0.9*float64(now-s.from)/float64(s.length))
 		s.next = add(now, time.Duration(min(float64(maxRamp), float64(cost)*float64(time.Second)/(s.rate*share))))

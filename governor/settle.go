@@ -25,21 +25,13 @@ type fate struct {
 // for adapters and predicates are the user's, too.
 func (c *core) settle(a *attempt) (next *attempt) {
 	a.look()
-	a.mu.Lock()
-	a.ended = true
 	if a.out.kind == ran && a.out.err == nil {
-		if a.holds > 0 {
-			a.mu.Unlock()
-			c.finish(a.r, a.n, nil, false) // the rest goes back with the last release
-			return nil
-		}
-		a.mu.Unlock()
-		if a.held != nil {
-			c.settleHeld(a, true)
+		if a.outlives() {
 			return nil
 		}
 	} else {
-		a.holds = 0 // a failed attempt holds nothing
+		a.mu.Lock()
+		a.ended, a.holds = true, 0 // a failed attempt holds nothing
 		a.mu.Unlock()
 	}
 	f := fate{err: a.out.err}
@@ -48,8 +40,32 @@ func (c *core) settle(a *attempt) (next *attempt) {
 	if a.out.kind == ran && a.out.err != nil {
 		refused = c.learn(a, a.out.err)
 	}
+	a.bad = a.bad || a.out.kind == ran && a.out.err != nil && c.pool != nil && c.pool.isBad(a.out.err)
 	f = c.decide(a, refused)
 	return nil
+}
+
+// outlives reports whether holds keep what the attempt has, or kept it with an
+// error that the adapter must hear. The request completes now, and before ended
+// is set: whoever then releases the last hold gives the slot back, and Close,
+// when it sees every slot free, must find the request complete.
+func (a *attempt) outlives() bool {
+	a.mu.Lock()
+	if a.holds == 0 && a.held == nil {
+		a.ended = true
+		a.mu.Unlock()
+		return false
+	}
+	a.mu.Unlock()
+	a.core.finish(a.r, a.n, nil, false)
+	a.mu.Lock()
+	a.ended = true
+	last := a.holds == 0
+	a.mu.Unlock()
+	if last {
+		a.core.settleHeld(a)
+	}
+	return true
 }
 
 // look notes who ended the attempt's context while the closure ran. It does so
@@ -63,16 +79,14 @@ func (a *attempt) look() {
 }
 
 // settleHeld ends an attempt whose closure had returned well when the last hold
-// ended with a.held. The request is complete, or completed here.
-func (c *core) settleHeld(a *attempt, complete bool) {
+// ended with a.held. The request is complete.
+func (c *core) settleHeld(a *attempt) {
 	a.look()
 	a.out = outcome{ran, a.held}
 	var refused []throttle.Scope
 	defer func() {
+		defer c.untrack(a)
 		defer c.releaseSlot(a, true)
-		if complete {
-			defer c.finish(a.r, a.n, nil, false)
-		}
 		c.free(a, refused)
 		if a.lease != nil {
 			c.returnConn(a)
@@ -80,6 +94,7 @@ func (c *core) settleHeld(a *attempt, complete bool) {
 	}()
 	if a.held != nil {
 		refused = c.learn(a, a.held)
+		a.bad = c.pool != nil && c.pool.isBad(a.held)
 	}
 }
 
@@ -144,7 +159,7 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 }
 
 // clamp turns what a vendor said into a delay that can be used: Unknown, or
-// from MinCooldown, for a vendor that said 0, to MaxCooldown.
+// MinCooldown to MaxCooldown.
 func (c *core) clamp(sig *throttle.Signal, at time.Time) (clamped bool) {
 	if !sig.Until.IsZero() {
 		sig.Delay = max(0, sig.Until.Sub(at))
@@ -153,7 +168,7 @@ func (c *core) clamp(sig *throttle.Signal, at time.Time) (clamped bool) {
 	case d == throttle.Unknown:
 	case d < 0:
 		sig.Delay, clamped = throttle.Unknown, true
-	case d == 0:
+	case d < c.minCooldown:
 		sig.Delay = c.minCooldown
 	case d > c.maxCooldown:
 		sig.Delay, clamped = c.maxCooldown, true
@@ -178,16 +193,18 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 		return fate{back: true}
 	case cancelled:
 		return fate{err: c.cancelError(r), own: true}
+	case late:
+		return fate{err: c.because(r, c.lateError(r)), own: true}
 	case broken:
 		if c.breakerWait {
 			return fate{back: true}
 		}
-		return fate{err: err, own: true}
+		return fate{err: c.because(r, err), own: true}
 	case unopened:
 		h := r.history()
 		h.opens++
 		if h.opens >= c.openAttempts || retry.IsPermanent(err) {
-			return fate{err: err, own: true}
+			return fate{err: c.because(r, err), own: true}
 		}
 		return fate{back: true}
 	}
@@ -281,8 +298,17 @@ func (c *core) stopError(r *request, reason error) error {
 	return c.gaveUp(r, reason)
 }
 
+// because is reason as the error of a request that it ends. A reason that says
+// that the call was never made is not all there is to say when it was.
+func (c *core) because(r *request, reason error) error {
+	if r.hist != nil && r.hist.sent && IsRefused(reason) {
+		return c.gaveUp(r, reason)
+	}
+	return reason
+}
+
 func (c *core) cancelError(r *request) error {
-	e := &CanceledError{Cause: r.cause()}
+	e := &CanceledError{Cause: r.cause(), ctx: r.ctx.Err()}
 	if e.Cause == nil { // only the attempt's context ended: the governor closes
 		return c.stopError(r, ErrClosed)
 	}
@@ -292,15 +318,15 @@ func (c *core) cancelError(r *request) error {
 	return e
 }
 
-// giveBack returns what the attempt holds and carries out f: everything but the
-// slot, then the word to whoever waits, then the slot. So whoever has a result
-// finds its connection idle again, and the actor, when it sees every slot free,
-// finds every request complete or in its inbox.
+// giveBack returns what the attempt holds and carries out f. Whoever has a result
+// finds the connection idle and the slot free: they go back before. What goes on
+// waiting is handed back before its slot. An attempt is tracked until either is
+// done, so that the actor does not end before.
 //
 // Under KeepConn a request that goes on keeps both, and giveBack returns its
 // next attempt when that is granted.
 func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *attempt) {
-	keep := f.back && a.r.flags&keepConn != 0 && (a.out.kind == ran || a.out.kind == undone)
+	keep := f.back && a.r.flags&keepConn != 0 && !a.bad && a.midway == nil && (a.out.kind == ran || a.out.kind == undone)
 	wake := true
 	defer func() { // also when a predicate of the user's ends the goroutine
 		switch {
@@ -309,11 +335,16 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 			return
 		case f.back:
 			c.handBack(a.r, f)
-			wake = true
+			c.releaseSlot(a, true)
 		default:
-			c.finish(a.r, a.n, f.err, f.own)
+			c.releaseSlot(a, wake)
+			n := a.n
+			if a.out.kind > panicked {
+				n-- // this one did not start
+			}
+			c.finish(a.r, n, f.err, f.own)
 		}
-		c.releaseSlot(a, wake)
+		c.untrack(a)
 	}()
 	wake = c.free(a, refused)
 	if !keep && a.lease != nil {
@@ -349,8 +380,8 @@ func (c *core) stay(a *attempt, f fate) *attempt {
 	if h.grant == nil {
 		h.grant = make(chan *attempt, 1)
 	}
-	c.untrack(a)
 	c.handBack(a.r, f)
+	c.untrack(a)
 	c.wakeUp()
 	next := <-h.grant
 	if next == nil {
@@ -358,6 +389,7 @@ func (c *core) stay(a *attempt, f fate) *attempt {
 			c.returnConn(a)
 		}
 		c.releaseSlot(a, true)
+		c.untrack(a)
 	}
 	return next
 }
@@ -373,6 +405,10 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 			c.emit(event.Event{Kind: event.AttemptEnded, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.began), Err: o.err})
 		}
 	}
+	if a.opening { // others may have waited for this one to start, or to fail
+		c.retime.Store(true)
+		c.freed()
+	}
 	wake = c.gate.leave(now, &a.scopes, a, o.kind == ran && o.err == nil, refused)
 	if a.permitted {
 		a.permitted = false
@@ -387,9 +423,8 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 	return wake
 }
 
-// releaseSlot is an attempt's last act.
+// releaseSlot gives the slot back and wakes the actor if it waits for one.
 func (c *core) releaseSlot(a *attempt, wake bool) {
-	c.untrack(a)
 	if c.gate.word.release() || wake || c.bus.Wants(event.Idle) {
 		c.wakeUp()
 	}
@@ -402,7 +437,7 @@ func (c *core) returnConn(a *attempt) {
 	switch o := a.out; {
 	case a.midway != nil:
 		ls.Discard(a.midway)
-	case o.kind == ran && o.err != nil && c.pool.isBad(o.err), o.kind == panicked:
+	case a.bad, o.kind == panicked:
 		ls.Discard(o.err)
 	case o.kind == exited && !a.body:
 		ls.Discard(ErrGoexit)
@@ -420,7 +455,7 @@ func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 		return breaker.Success
 	case o.kind == ran && a.gone:
 		return breaker.Neutral
-	case o.kind == cancelled, o.kind == undone:
+	case o.kind > panicked:
 		return breaker.Neutral
 	}
 	return breaker.Failure

@@ -235,7 +235,7 @@ func (s *soak) verify() {
 	if n := s.g.gate.word.queued(); n != 0 {
 		s.t.Errorf("at rest the word counts %d queued", n)
 	}
-	if n := s.g.gate.opening; n != 0 {
+	if n := len(s.g.gate.opening); n != 0 {
 		s.t.Errorf("at rest a cost of %d is still opening", n)
 	}
 	if n := len(s.g.watches) + s.g.timers.len() + len(s.g.sched.lanes); n != 0 {

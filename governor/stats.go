@@ -125,14 +125,16 @@ func (c *core) snapshot() Stats {
 }
 
 func (g *gate) snapshot(s *Stats, now int64) {
+	defer func() { // after the lock, for there may be many
+		slices.SortFunc(s.Cooldowns, func(a, b CooldownStats) int {
+			return cmp.Or(cmp.Compare(a.Scope.Level, b.Scope.Level), cmp.Compare(a.Scope.Key, b.Scope.Key))
+		})
+	}()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, st := range g.table {
 		s.Cooldowns = append(s.Cooldowns, CooldownStats{st.key, [...]string{"cooling", "probing", "ramping"}[st.phase], g.time(st.until), st.signal})
 	}
-	slices.SortFunc(s.Cooldowns, func(a, b CooldownStats) int {
-		return cmp.Or(cmp.Compare(a.Scope.Level, b.Scope.Level), cmp.Compare(a.Scope.Key, b.Scope.Key))
-	})
 	for _, l := range g.limits {
 		ls := LimitStats{Per: l.Per}
 		if r, ok := l.Limiter.(limiter.Rater); ok {

@@ -130,7 +130,7 @@ func (c *core) admit(r *request, ask *Ask) error {
 		}
 	}
 	if err := r.ctx.Err(); err != nil {
-		return &CanceledError{Cause: context.Cause(r.ctx)}
+		return &CanceledError{Cause: context.Cause(r.ctx), ctx: err}
 	}
 	now := c.now()
 	r.enqueued = now

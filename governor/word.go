@@ -17,7 +17,8 @@ import "sync/atomic"
 //  2. hold is set and cleared only under the gate's mutex, together with the
 //     table: who sees hold takes the mutex and finds the table complete.
 //  3. The load in open is the last thing before the closure.
-//  4. release is the last thing after it; the connection went back before.
+//  4. release comes after everything else has gone back, the connection before it;
+//     only the request's result and the end of its tracking come later.
 //  5. want is set only by a CAS that saw every slot taken. So a later release
 //     sees it, and no wake-up is lost.
 //  6. Only the actor ends a hold.
@@ -33,9 +34,10 @@ const (
 	shutBit  = 1 << 63
 )
 
-func (w *word) used() int   { return int(w.v.Load() & usedMask) }
-func (w *word) queued() int { return int(w.v.Load() >> usedBits & queueMax) }
-func (w *word) held() bool  { return w.v.Load()&holdBit != 0 }
+func (w *word) used() int      { return int(w.v.Load() & usedMask) }
+func (w *word) queued() int    { return int(w.v.Load() >> usedBits & queueMax) }
+func (w *word) shutting() bool { return w.v.Load()&shutBit != 0 }
+func (w *word) held() bool     { return w.v.Load()&holdBit != 0 }
 
 // queue adds n, which may be negative, to the requests counted as queued.
 func (w *word) queue(n int) { w.v.Add(uint64(int64(n) * queueOne)) }

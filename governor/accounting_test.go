@@ -1,0 +1,187 @@
+package governor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+type toggle struct {
+	open atomic.Bool
+	out  atomic.Int64
+}
+
+func (b *toggle) Ready(time.Time) error {
+	if b.open.Load() {
+		return &breaker.OpenError{}
+	}
+	return nil
+}
+func (b *toggle) Acquire(n time.Time) (breaker.Permit, error) {
+	if err := b.Ready(n); err != nil || b.out.Load() > 30 {
+		return 0, &breaker.OpenError{}
+	}
+	b.out.Add(1)
+	return 0, nil
+}
+func (b *toggle) Report(breaker.Permit, time.Time, breaker.Outcome, time.Duration) { b.out.Add(-1) }
+
+type listed struct{ s []throttle.Signal }
+
+func (listed) Error() string { return "limited" }
+
+type listing struct{}
+
+func (listing) DelayError(err error) (time.Duration, bool) { return 0, false }
+func (listing) Signals(err error, _ time.Time) []throttle.Signal {
+	if e, ok := errors.AsType[listed](err); ok {
+		return e.s
+	}
+	return nil
+}
+
+// TestSoakAccounting does everything at once under every overflow rule, with a
+// breaker that opens and closes, and then looks whether all books are balanced.
+func TestSoakAccounting(t *testing.T) {
+	for _, ov := range []Overflow{Block, Reject, DropOldest, DropLower} {
+		for _, bw := range []bool{true, false} {
+			t.Run(fmt.Sprint(ov, bw), func(t *testing.T) {
+				b := &toggle{}
+				before := runtime.NumGoroutine()
+				g, err := New(Config[string, int]{Name: "x", NoPace: true, Vendor: listing{}, Workers: 6, MaxQueue: 20, Overflow: ov,
+					Breaker: b, BreakerWait: bw, MinCooldown: time.Millisecond, ProbePatience: 5 * time.Millisecond, Guess: backoff.Constant(time.Millisecond),
+					AttemptTimeout: 20 * time.Millisecond, LimitedAttempts: 3, CloseGrace: 5 * time.Second,
+					Retry: &retry.Config{Backoff: backoff.Constant(time.Millisecond), RetryIf: func(error) bool { return true }},
+					Pool: &pool.Config[string, int]{Max: 5, MaxPerSelector: 3, OpenBackoff: backoff.Constant(time.Millisecond), Open: func(ctx context.Context, s string) (int, error) {
+						if rand.IntN(4) == 0 {
+							time.Sleep(time.Millisecond)
+						}
+						if rand.IntN(8) == 0 {
+							return 0, errors.New("dial")
+						}
+						return 1, nil
+					}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				stop := make(chan struct{})
+				var wg, bg sync.WaitGroup
+				bg.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(time.Millisecond):
+						}
+						switch rand.IntN(6) {
+						case 0:
+							b.open.Store(!b.open.Load())
+						case 1:
+							g.SetMaxQueue(1 + rand.IntN(30))
+						case 2:
+							g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Level(rand.IntN(4)), Key: fmt.Sprint(rand.IntN(3))}, Delay: time.Duration(rand.IntN(3e6))})
+						case 3:
+							g.Clear(throttle.Scope{Level: throttle.Level(rand.IntN(4)), Key: fmt.Sprint(rand.IntN(3))})
+						case 4:
+							g.Pause()
+							g.Resume()
+						case 5:
+							g.Stats()
+						}
+					}
+				})
+				for w := range 24 {
+					wg.Go(func() {
+						for i := range 150 {
+							ctx, cancel := context.WithCancel(context.Background())
+							if rand.IntN(3) == 0 {
+								ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(5e6)))
+							}
+							ask := Ask{Tenant: fmt.Sprint(rand.IntN(3)), Bucket: fmt.Sprint(rand.IntN(3)), Priority: rand.IntN(3), KeepConn: rand.IntN(3) == 0, NoRetry: rand.IntN(5) == 0}
+							if rand.IntN(5) == 0 {
+								ask.StartBy = time.Now().Add(time.Duration(rand.IntN(5e6)))
+							}
+							fn := func(ctx context.Context, _ int) (int, error) {
+								if rand.IntN(6) == 0 {
+									rel := Hold(ctx)
+									go func() { time.Sleep(time.Duration(rand.IntN(2e6))); rel(nil); rel(errors.New("x")) }()
+								}
+								switch rand.IntN(10) {
+								case 0:
+									panic("x")
+								case 1:
+									runtime.Goexit()
+								case 2:
+									return 0, errors.New("x")
+								case 3:
+									return 0, listed{[]throttle.Signal{{Delay: time.Duration(rand.IntN(2e6)), Scope: throttle.Scope{Level: throttle.Level(rand.IntN(5))}}}}
+								case 4:
+									return 0, listed{[]throttle.Signal{{Delay: throttle.Unknown, Scope: throttle.Scope{Level: throttle.Level(rand.IntN(5))}}}}
+								case 5:
+									time.Sleep(time.Millisecond)
+								}
+								return 1, nil
+							}
+							r := Submit(ctx, g.With(ask), fmt.Sprint(rand.IntN(4)), fn)
+							if rand.IntN(6) == 0 {
+								r.Cancel()
+							}
+							select {
+							case <-r.Done():
+							case <-time.After(20 * time.Second):
+								t.Errorf("w%d i%d stuck: %v %+v", w, i, r.State(), g.Stats())
+								cancel()
+								return
+							}
+							cancel()
+						}
+					})
+				}
+				done := make(chan struct{})
+				go func() { wg.Wait(); close(done) }()
+				<-done
+				close(stop)
+				bg.Wait()
+				time.Sleep(100 * time.Millisecond)
+				g.core.ask(func() {
+					c := g.core
+					c.door.mu.Lock()
+					defer c.door.mu.Unlock()
+					c.runMu.Lock()
+					defer c.runMu.Unlock()
+					if c.door.waiting != 0 || c.gate.word.queued() != 0 || c.gate.word.used() != 0 || len(c.gate.opening) != 0 || c.sched.n != 0 || c.backoffs != 0 ||
+						len(c.sched.lanes) != 0 || len(c.watches) != 0 || c.timers.len() != 0 || c.running.n != 0 || b.out.Load() != 0 || len(c.door.blocked) != 0 || c.sched.timed.len() != 0 {
+						t.Errorf("waiting %d queued %d used %d opening %d n %d backoffs %d lanes %d watches %d timers %d running %d permits %d", c.door.waiting, c.gate.word.queued(), c.gate.word.used(), len(c.gate.opening), c.sched.n, c.backoffs, len(c.sched.lanes), len(c.watches), c.timers.len(), c.running.n, b.out.Load())
+					}
+					for k, s := range g.names.m {
+						if s.refs.Load() != 0 {
+							t.Errorf("selector %v has %d refs", k, s.refs.Load())
+						}
+					}
+				})
+				if s := g.Stats(); s.Submitted != s.Succeeded+s.Failed+s.Dropped {
+					t.Errorf("submitted %d, completed %d+%d+%d", s.Submitted, s.Succeeded, s.Failed, s.Dropped)
+				}
+				if err := g.Close(); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(50 * time.Millisecond)
+				if n := runtime.NumGoroutine(); n > before+1 {
+					t.Errorf("%d goroutines, %d before", n, before)
+				}
+			})
+		}
+	}
+}
