@@ -675,10 +675,11 @@ func TestClearDuringARatedRampIsAtOnce(t *testing.T) {
 
 // What happened: Hold of nothing.
 func TestHoldOfANilContextDoesNothing(t *testing.T) {
+	var none context.Context
 	defer func() {
 		if v := recover(); v != nil {
 			t.Errorf("Hold(nil) panics: %v", v)
 		}
 	}()
-	governor.Hold(nil)(nil)
+	governor.Hold(none)(nil)
 }

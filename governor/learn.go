@@ -1,0 +1,87 @@
+package governor
+
+import (
+	"time"
+
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// learn asks the adapter about err and records every signal in the gate: the
+// receipt. It returns the scopes that were paused.
+func (c *core) learn(a *attempt, err error) (refused []throttle.Scope) {
+	if c.vendor == nil {
+		return nil
+	}
+	at, now := time.Now(), c.now()
+	sigs, bad := readSignals(c.vendor, err, at)
+	if bad != nil {
+		c.count.badVendor.Add(1)
+		c.emit(event.Event{Kind: event.BadVendor, Request: a.r.seq, Attempt: a.n, Err: bad})
+	}
+	for _, sig := range sigs {
+		sig.Scope = own(sig.Scope, &a.key.laneKey)
+		sc := c.received(sig, at, now, a, err)
+		refused = append(refused, sc)
+		if sig.NoRetry {
+			a.final = true
+		}
+	}
+	if len(sigs) > 0 {
+		c.count.limited.Add(1)
+		c.wakeUp()
+	}
+	return refused
+}
+
+// received puts one signal, whose scope is resolved, into the gate. a is nil
+// for signals from outside.
+func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt, err error) throttle.Scope {
+	clamped := c.clamp(&sig, at)
+	began, req, n := c.gate.seq.Load(), uint64(0), 0
+	if a != nil {
+		began, req, n = a.seq, a.r.seq, a.n
+	}
+	ch := change{scope: sig.Scope}
+	if sig.Scope.Level == throttle.Request {
+		d := sig.Delay
+		if d == throttle.Unknown {
+			d = c.gate.guessDelay(backoff.Step{Attempt: a.r.history().limited + 1})
+		}
+		a.pause = max(a.pause, d)
+		ch.until = add(now, d)
+	} else {
+		ch = c.gate.receive(now, began, sig.Scope, sig)
+	}
+	c.emit(event.Event{Kind: event.Learned, Request: req, Attempt: n, Scope: sig.Scope.String(), Delay: sig.Delay, Source: sig.Source, Err: err})
+	if clamped || ch.scope != sig.Scope {
+		c.count.clamped.Add(1)
+		c.emit(event.Event{Kind: event.Clamped, Scope: ch.scope.String(), Delay: sig.Delay, Source: sig.Source})
+	}
+	if ch.kind != event.None {
+		if ch.fresh {
+			c.count.cooldowns.Add(1)
+		}
+		c.emit(event.Event{Kind: ch.kind, Scope: ch.scope.String(), Until: c.gate.time(ch.until), Delay: time.Duration(ch.until - now), Source: sig.Source})
+	}
+	return ch.scope
+}
+
+// clamp turns what a vendor said into a delay that can be used: Unknown, or
+// MinCooldown to MaxCooldown.
+func (c *core) clamp(sig *throttle.Signal, at time.Time) (clamped bool) {
+	if !sig.Until.IsZero() {
+		sig.Delay = max(0, sig.Until.Sub(at))
+	}
+	switch d := sig.Delay; {
+	case d == throttle.Unknown:
+	case d < 0:
+		sig.Delay, clamped = throttle.Unknown, true
+	case d < c.minCooldown:
+		sig.Delay = c.minCooldown
+	case d > c.maxCooldown:
+		sig.Delay, clamped = c.maxCooldown, true
+	}
+	return clamped
+}

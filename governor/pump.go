@@ -1,0 +1,147 @@
+package governor
+
+import (
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// pump starts what can be started. Every turn of the loop starts a request,
+// ends one, or takes a lane out of turn.
+func (c *core) pump(now int64) {
+	c.hostAt = 0
+	if c.paused || c.stage == closing {
+		return
+	}
+	for l := c.sched.kept.head; l != nil && c.hostAt == 0; l = c.sched.kept.head {
+		c.serve(l, now)
+	}
+	for c.hostAt == 0 {
+		l := c.sched.ready.head
+		if l == nil || c.gate.word.full(c.slots) {
+			return
+		}
+		c.serve(l, now)
+	}
+}
+
+// serve lets the head of l through the gate, or finds what stands in its way.
+func (c *core) serve(l *lane, now int64) {
+	r, sc := l.head, l.scopes()
+	if err := r.cause(); err != nil {
+		c.cancel(r)
+		return
+	}
+	if st, until := c.gate.look(now, &sc); st != nil {
+		c.hold(l, st, until)
+		return
+	}
+	if c.breaker != nil {
+		if err := c.breaker.Ready(c.gate.time(now)); err != nil {
+			c.broken(r, err, now)
+			return
+		}
+	}
+	var ls lease
+	pooled := c.pool != nil && !l.kept
+	opening := pooled && !c.pool.idle(l.sel.value)
+	if !c.affordable(l, &sc, r, now, opening) { // before the pool: reserving may steal
+		return
+	}
+	if pooled {
+		var ok bool
+		if ls, ok = c.pool.reserve(l.sel.value); !ok {
+			if err := c.pool.refusal(l.sel.value); err != nil {
+				c.drop(r, err)
+				return
+			}
+			c.emit(event.Event{Kind: event.PoolWait, Request: r.seq, Source: l.sel.name})
+			if at := c.pool.notBefore(l.sel.value); !at.IsZero() && int64(at.Sub(c.gate.base)) > now {
+				c.sched.parkUntil(l, &c.noConn, int64(at.Sub(c.gate.base)))
+			} else {
+				c.sched.park(l, &c.noConn)
+			}
+			return
+		}
+		opening = !ls.Ready()
+	}
+	a := c.attempt(r, l, sc, ls)
+	if !c.gate.enter(now, &sc, a, opening) {
+		// A signal came in between, or the idle connection went: look again.
+		if ls != nil {
+			ls.Release()
+		}
+		return
+	}
+	if l.kept {
+		c.gate.word.queue(-1)
+	} else {
+		c.gate.word.grant(c.slots) // only the actor grants, and it saw a free slot
+	}
+	c.sched.turn(l)
+	c.sched.remove(r, true)
+	c.leave(r)
+	c.start(a, now)
+}
+
+// affordable reports whether the limits admit r, and if not takes its lane, or
+// everything, out of turn until they may.
+func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, opening bool) bool {
+	per, wait := c.gate.limited(now, sc, int(r.cost), opening)
+	switch {
+	case wait == 0:
+		return true
+	case wait == limiter.Never:
+		c.drop(r, ErrNeverAdmissible)
+	case wait == untilOpened:
+		c.sched.park(l, &c.noConn) // until one of those that open has started
+	case per == throttle.Host:
+		c.hostAt = add(now, wait)
+		c.emit(event.Event{Kind: event.LimitRefused, Delay: wait})
+	default:
+		c.sched.until(l, add(now, wait))
+		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
+	}
+	return false
+}
+
+// hold takes l, or everything, out of turn until st changes or until.
+func (c *core) hold(l *lane, st *scope, until int64) {
+	switch {
+	case st.key.Level == throttle.Host:
+		c.hostAt = until // never park on the host: 100,000 lanes would have to be woken
+	case until == forever:
+		c.sched.park(l, &st.parked)
+	default:
+		c.sched.parkUntil(l, &st.parked, until)
+	}
+}
+
+// tripped fails everything that waits when the breaker has opened.
+func (c *core) tripped(now int64) {
+	if c.breaker == nil || c.breakerWait || c.sched.n+c.backoffs == 0 {
+		return
+	}
+	if err := c.breaker.Ready(c.gate.time(now)); err != nil {
+		c.dropAll(err)
+	}
+}
+
+// broken treats r before an open breaker.
+func (c *core) broken(r *request, err error, now int64) {
+	if !c.breakerWait {
+		c.drop(r, err)
+		return
+	}
+	after, _ := retry.RetryAfter(err)
+	c.hostAt = add(now, max(time.Millisecond, min(time.Second, after)))
+}
+
+// freed says that the pool may have something for lanes that wait for it.
+func (c *core) freed() {
+	c.poolFreed.Store(true)
+	c.wakeUp()
+}

@@ -1,0 +1,224 @@
+package governor
+
+import (
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// arrive takes a submitted request into its lane.
+func (c *core) arrive(r *request, now int64) {
+	if c.stage == closing || c.stage == draining && c.shutdownDrop {
+		c.turnAway(r, ErrClosed) // it was in before the door closed
+		return
+	}
+	ask := r.ask
+	r.ask = nil
+	c.count.submitted.Add(1)
+	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
+	key := laneKey{sel: r.sel, tenant: ask.Tenant, bucket: ask.Bucket, priority: int32(ask.Priority)}
+	r.waiting = true
+	l := c.sched.lane(key, c.maxKeys)
+	if l == nil {
+		c.turnAway(r, ErrTooManyKeys)
+		return
+	}
+	c.join(l, r, true)
+	sc := l.scopes()
+	if err := c.hopeless(r, &sc, now); err != nil {
+		c.drop(r, err)
+		return
+	}
+	if c.overflow >= DropOldest && c.sched.n+c.backoffs > c.door.limit() {
+		if c.pump(now); r.waiting && c.sched.n+c.backoffs > c.door.limit() { // what could start does not wait
+			c.makeRoom(r)
+		}
+	}
+}
+
+// join puts r into lane l, as waiting.
+func (c *core) join(l *lane, r *request, counted bool) {
+	r.waiting, r.laned = true, true
+	c.sched.add(l, r, counted)
+	c.mind(r)
+	c.fresh = append(c.fresh, r)
+}
+
+// hopeless returns why r need not wait: it would for too long, or could not
+// start in time, or costs more than is ever to be had.
+func (c *core) hopeless(r *request, sc *scopes, now int64) error {
+	if r.cost > 1 {
+		if _, wait := c.gate.limited(now, sc, int(r.cost), false); wait == limiter.Never {
+			return ErrNeverAdmissible
+		}
+	}
+	if c.breaker != nil && !c.breakerWait {
+		if err := c.breaker.Ready(c.gate.time(now)); err != nil {
+			return err
+		}
+	}
+	return c.tooLong(r, c.gate.cooldown(sc), now)
+}
+
+// tooLong returns why r cannot wait for cd.
+func (c *core) tooLong(r *request, cd cooldown, now int64) error {
+	if cd.until == 0 {
+		return nil
+	}
+	var last error
+	if r.hist != nil {
+		last = r.hist.err
+	}
+	switch {
+	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait):
+		return &CooldownError{Scope: cd.scope, Until: c.gate.time(cd.until), Signal: cd.signal, Err: last}
+	case cd.until >= r.startBy:
+		return &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(cd.until), Err: last}
+	}
+	return nil
+}
+
+// sweep fails the requests that a new cooldown makes wait too long. It looks at
+// every lane, and into those in which anybody could mind.
+func (c *core) sweep(now int64) {
+	if !c.gate.word.held() {
+		return
+	}
+	for _, l := range c.sched.lanes {
+		sc := l.scopes()
+		cd := c.gate.cooldown(&sc)
+		if cd.until == 0 || c.minding == 0 && (c.maxWait < 0 || cd.until-now <= int64(c.maxWait)) {
+			continue
+		}
+		for r := l.head; r != nil; {
+			next := r.next
+			if err := c.tooLong(r, cd, now); err != nil {
+				c.drop(r, err)
+			}
+			r = next
+		}
+	}
+}
+
+// expire deals with requests whose time has come: a latest start, the end of a
+// backoff.
+func (c *core) expire(now int64) {
+	for {
+		r, ok := c.timers.due(now)
+		if !ok {
+			return
+		}
+		if r.hist != nil && !r.laned && r.hist.until <= now { // waited out
+			c.rejoin(r, now)
+			continue
+		}
+		c.drop(r, c.lateError(r))
+	}
+}
+
+func (c *core) lateError(r *request) error {
+	var last error
+	if r.hist != nil {
+		last = r.hist.err
+	}
+	return &LateError{By: c.gate.time(r.startBy), Err: last}
+}
+
+// cancel ends a waiting request whose context ended, or that was cancelled.
+func (c *core) cancel(r *request) { c.drop(r, c.cancelError(r)) }
+
+// drop takes a waiting request out of the queue and completes it with err, or
+// because of it when an attempt was made before.
+func (c *core) drop(r *request, err error) {
+	err = c.because(r, err)
+	if r.laned {
+		c.sched.remove(r, false)
+	} else {
+		c.backoffs--
+	}
+	c.leave(r)
+	c.end(r, err)
+}
+
+// turnAway completes a request from the inbox that gets no lane.
+func (c *core) turnAway(r *request, err error) {
+	c.sched.count(-1)
+	c.left++
+	c.end(r, err)
+}
+
+// end completes a request that is in the actor's hands.
+func (c *core) end(r *request, err error) {
+	resident := r.resident()
+	c.finish(r, 0, err, true)
+	if resident {
+		r.hist.grant <- nil // has room: who waits there has been sent nothing else
+	}
+}
+
+// leave undoes what waiting did to r, but for its lane.
+func (c *core) leave(r *request) {
+	r.waiting, r.laned = false, false
+	if r.startBy != forever {
+		c.minding--
+	}
+	c.timers.remove(r)
+	c.watches.remove(r)
+	c.left++
+}
+
+// back takes a request that has come back from an attempt.
+func (c *core) back(r *request, now int64) {
+	c.left-- // it waits again
+	c.backoffs++
+	r.waiting = true
+	c.mind(r)
+	h := r.hist
+	if h != nil && h.attempts > 0 {
+		r.enqueued = now
+	}
+	switch {
+	case c.stage == closing, c.stage == draining && c.shutdownDrop:
+		c.drop(r, c.stopError(r, ErrClosed))
+	case r.cause() != nil: // said while the attempt was being settled
+		c.cancel(r)
+	case h == nil || h.until <= now:
+		c.rejoin(r, now)
+	case c.maxWait >= 0 && h.until-now > int64(c.maxWait):
+		c.drop(r, &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.time(h.until), Err: h.err})
+	case h.until >= r.startBy:
+		c.drop(r, &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(h.until), Err: h.err})
+	default:
+		c.timers.fix(r)
+		c.fresh = append(c.fresh, r)
+	}
+}
+
+// mind counts a request that has a latest start, and sees to it that the actor
+// wakes for it.
+func (c *core) mind(r *request) {
+	if r.startBy != forever {
+		c.minding++
+		if r.flags&ctxDeadline == 0 {
+			c.timers.fix(r)
+		}
+	}
+}
+
+// rejoin puts a request that waited by itself back into its lane, at its place.
+// It was accepted, so neither MaxKeys nor MaxQueue can refuse it now.
+func (c *core) rejoin(r *request, now int64) {
+	c.backoffs--
+	if r.startBy != forever {
+		c.minding-- // join minds it again
+	}
+	r.setState(Queued)
+	key := r.lane.laneKey
+	key.kept = r.hist != nil && r.hist.kept != nil
+	l := c.sched.lane(key, forever)
+	c.join(l, r, false)
+	sc := l.scopes()
+	if err := c.hopeless(r, &sc, now); err != nil {
+		c.drop(r, err)
+	}
+}

@@ -1,0 +1,193 @@
+package governor
+
+import (
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// maxRamp is the longest that traffic takes to grow back to a known rate.
+const maxRamp = 5 * time.Second
+
+// idleScope is how long a scope stays in the table after its cooldown when
+// nothing comes to probe it, or when its ramp does not get on.
+const idleScope = 15 * time.Minute
+
+// leave ends an attempt's part in the scopes it passed, and tells the limits
+// what came of it. ok says that the closure succeeded.
+func (g *gate) leave(now int64, sc *scopes, a *attempt, ok bool, refused []throttle.Scope) (wake bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a.opening {
+		g.opened(a)
+		wake = true
+	}
+	for i := range a.passes {
+		if st := a.passes[i].st; st != nil && st.gen == a.passes[i].gen {
+			st.leave(ok)
+			switch {
+			case st.phase == probing && ok:
+				g.ramp(st, now)
+			case st.phase == probing:
+				st.at = add(now, idleScope) // the next probe brings its own patience
+				g.timers.fix(st)
+			case st.phase == ramping && st.rate == 0:
+				if st.allowed >= g.slots {
+					st.at = now // grown: the actor ends it
+				} else if st.good == 0 {
+					st.at = add(now, g.patient) // a round begins
+				}
+				g.timers.fix(st)
+			}
+			g.touch(st)
+			wake = true
+		}
+		a.passes[i] = pass{}
+	}
+	if a.seq == 0 || !ok && len(refused) == 0 {
+		return wake
+	}
+	t, sent := g.time(now), g.time(a.began)
+	for _, l := range g.limits {
+		key := sc[l.Per].Key
+		if ok {
+			l.Limiter.Accepted(t, sent, key)
+		}
+		for _, r := range refused {
+			if r.Level == l.Per {
+				l.Limiter.Refused(t, sent, r.Key)
+			}
+		}
+	}
+	return wake
+}
+
+// ramp begins the growth of traffic in st. The caller holds mu.
+func (g *gate) ramp(st *scope, now int64) {
+	st.phase = ramping
+	st.allowed, st.good = max(2, st.allowed), 0
+	st.rate = 0
+	for _, l := range g.limits {
+		if r, ok := l.Limiter.(limiter.Rater); ok && l.Per == st.key.Level {
+			if rate := r.Rate(g.time(now), st.key.Key); rate > 0 && (st.rate == 0 || rate < st.rate) {
+				st.rate = rate
+			}
+		}
+	}
+	if st.rate > 0 {
+		// In proportion, so that after a short pause the ramp is not the longer one.
+		st.from, st.length = now, min(int64(maxRamp), max(1, (st.until-st.began)/4))
+		st.next = now
+		st.at = now + st.length
+	} else if st.at = add(now, g.patient); st.allowed >= g.slots {
+		st.at = now // nothing to grow
+	}
+	g.timers.fix(st)
+	g.touch(st)
+}
+
+// firstItem lets a ramp begin while the probe still runs: its stream has begun
+// to flow.
+func (g *gate) firstItem(now int64, a *attempt) (wake bool) {
+	if !a.probe {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range a.passes {
+		if p.st != nil && p.st.gen == p.gen && p.st.phase == probing {
+			g.ramp(p.st, now)
+			wake = true
+		}
+	}
+	return wake
+}
+
+// tick moves the scopes whose time has come to their next phase. Only the actor
+// calls it: nobody else ends a hold.
+func (g *gate) tick(now int64, emit func(event.Kind, *scope)) {
+	if !g.word.held() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		st, ok := g.timers.due(now)
+		if !ok {
+			return
+		}
+		switch {
+		case st.phase == cooling:
+			st.phase, st.allowed, st.inflight, st.good = probing, 1, 0, 0
+			st.at = add(st.until, idleScope)
+			g.timers.fix(st)
+			emit(event.Cooled, st)
+		case st.phase == probing && st.inflight > 0:
+			g.ramp(st, now) // patience is over
+		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && st.inflight > 0:
+			// Patience with a round is over, too: what runs may wait, in its
+			// closures, for what is held back here.
+			st.allowed, st.good = 2*st.allowed, 0
+			st.at = add(now, g.patient)
+			g.timers.fix(st)
+		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && now < add(st.last, idleScope):
+			st.at = add(st.last, idleScope)
+			g.timers.fix(st)
+		default:
+			g.end(st)
+			emit(event.Resumed, st)
+		}
+		g.touch(st)
+	}
+}
+
+// end takes st out of the table, and clears hold with the last. The caller is
+// the actor and holds mu.
+func (g *gate) end(st *scope) {
+	st.gen++
+	g.timers.remove(st)
+	if g.table[st.key] == st {
+		delete(g.table, st.key)
+	}
+	if len(g.table) == 0 {
+		g.word.unhold()
+	}
+	g.touch(st)
+}
+
+// clear ends the cooldown of sc, whatever its phase, and reports whether there
+// was one. Only the actor calls it.
+func (g *gate) clear(sc throttle.Scope) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	st := g.table[sc]
+	if st == nil {
+		return false
+	}
+	g.end(st)
+	return true
+}
+
+// news returns the scopes that changed since the last call, and when the next
+// is due. later says that a cooldown now ends later than before. emit tells of
+// ramps that have begun.
+func (g *gate) news(buf []*scope, emit func(event.Kind, *scope)) (changed []*scope, later bool, next int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	buf = append(buf, g.changed...)
+	for _, st := range g.changed {
+		st.touched = false
+		later = later || st.later
+		st.later = false
+		if ramps := st.phase == ramping; ramps != st.told {
+			if st.told = ramps; ramps {
+				emit(event.Ramp, st)
+			}
+		}
+	}
+	clear(g.changed)
+	g.changed = g.changed[:0]
+	return buf, later, g.timers.next()
+}

@@ -1,0 +1,90 @@
+package governor
+
+import (
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+)
+
+// attempts is an intrusive list of attempts.
+type attempts struct {
+	head, tail *attempt
+	n          int
+}
+
+// track adds a to what runs.
+func (c *core) track(a *attempt) {
+	c.runMu.Lock()
+	q := &c.running
+	a.prev, a.next = q.tail, nil
+	if q.tail == nil {
+		q.head = a
+	} else {
+		q.tail.next = a
+	}
+	q.tail = a
+	q.n++
+	stopping := c.stopping
+	c.runMu.Unlock()
+	if stopping {
+		a.cancel(ErrClosed)
+	}
+	if c.stuckAfter > 0 && c.nextStuck == forever {
+		c.nextStuck = add(a.granted, c.stuckAfter)
+	}
+}
+
+// untrack takes a out. It is an attempt's last act: an actor that waits for the
+// end is woken by it.
+func (c *core) untrack(a *attempt) {
+	c.runMu.Lock()
+	defer c.runMu.Unlock()
+	defer func() {
+		if c.gate.word.shutting() {
+			c.wakeUp()
+		}
+	}()
+	q := &c.running
+	if a.prev == nil && q.head != a {
+		return // it is out
+	}
+	if a.prev == nil {
+		q.head = a.next
+	} else {
+		a.prev.next = a.next
+	}
+	if a.next == nil {
+		q.tail = a.prev
+	} else {
+		a.next.prev = a.prev
+	}
+	a.prev, a.next = nil, nil
+	q.n--
+}
+
+// stuck reports attempts that run for longer than StuckAfter, each once, and
+// returns when to look again.
+func (c *core) stuck(now int64) int64 {
+	if now < c.nextStuck || c.stuckAfter < 0 {
+		return c.nextStuck
+	}
+	var stuck []event.Event
+	c.nextStuck = forever
+	c.runMu.Lock()
+	for a := c.running.head; a != nil; a = a.next {
+		if at := add(a.granted, c.stuckAfter); at > now {
+			c.nextStuck = at // the list is in order of grant
+			break
+		}
+		if !a.reported {
+			a.reported = true
+			stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
+		}
+	}
+	c.runMu.Unlock()
+	for _, e := range stuck {
+		c.count.stuck.Add(1)
+		c.emit(e)
+	}
+	return c.nextStuck
+}
