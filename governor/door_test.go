@@ -1,0 +1,48 @@
+package governor
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+)
+
+// Room and the end of the context come at the same moment, again and again:
+// whichever the submitter sees first, no room is lost and none is made up.
+func TestRoomForASubmitterThatLeavesIsTheNextOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &door{most: 1, word: new(word)}
+		var left, entered int
+		for i := range 200 {
+			d.waiting = 1 // full
+			ctx, cancel := context.WithCancel(t.Context())
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() { first <- d.block(ctx) }()
+			synctest.Wait()
+			go func() { second <- d.block(t.Context()) }()
+			synctest.Wait()
+			if i%2 == 0 { // who parks in a select sees what comes first
+				cancel()
+				d.left(1)
+			} else {
+				d.left(1)
+				cancel()
+			}
+			synctest.Wait()
+			if err := <-first; err == nil { // it has the room, and leaves it now
+				entered++
+				d.left(1)
+			} else {
+				left++
+			}
+			if err := <-second; err != nil {
+				t.Fatal(err)
+			}
+			if d.waiting != 1 || len(d.blocked) != 0 {
+				t.Fatalf("%d waiting, %d blocked; want the second alone", d.waiting, len(d.blocked))
+			}
+		}
+		if left == 0 || entered == 0 {
+			t.Errorf("%d left and %d entered: the race was not tried", left, entered)
+		}
+	})
+}
