@@ -20,7 +20,9 @@
 // priority, in the order of submission. The actor takes lanes in turn. Before a
 // request starts it passes the gate: no scope that it belongs to is cooling
 // down, the breaker is willing, a slot and a connection are free, and every
-// limit admits it. What stands in the way of one lane delays no other.
+// limit admits it. What stands in the way of one lane delays no other; a pause
+// or a limit of the whole host delays all, and then the lane whose turn it is
+// goes first.
 //
 // When an attempt ends with a rate-limit error the scope that the vendor meant
 // is paused before anything else happens; the connection and the slot go back

@@ -233,6 +233,34 @@ func TestListenersMayDoAnything(t *testing.T) {
 	})
 }
 
+func TestListenerMayClose(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		done := make(chan error, 1)
+		g.Listen(func(event.Event) { done <- g.Close() }, event.Cooling)
+		g.Learn(throttle.Signal{Delay: time.Minute})
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestClosureThatRunsTooLongIsReportedOnce(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.StuckAfter = 10 * time.Second }, func(t *testing.T, g *governor.Plain) {
+		rec := governortest.Record(g, event.Stuck)
+		start := time.Now()
+		for i := range 3 {
+			governor.Submit(t.Context(), g, "", sleep(time.Duration(i)*time.Minute))
+		}
+		time.Sleep(time.Hour)
+		if ev := rec.Events(); len(ev) != 2 || ev[0].Time.Sub(start) != 10*time.Second || ev[0].Delay != 10*time.Second {
+			t.Errorf("events %+v, want two after 10s", ev)
+		}
+		if n := g.Stats().Stuck; n != 2 {
+			t.Errorf("Stats says %d", n)
+		}
+	})
+}
+
 func TestConfigErrorsNameFieldAndValue(t *testing.T) {
 	for want, cfg := range map[string]governor.PlainConfig{
 		`governor: Config.Name is "", want a name`:                                   {},

@@ -47,9 +47,13 @@ func (c *core) join(l *lane, r *request, counted bool) {
 // hopeless returns why r need not wait: it would for too long, or could not
 // start in time, or costs more than is ever to be had.
 func (c *core) hopeless(r *request, sc *scopes, now int64) error {
-	if r.cost > 1 {
-		if _, wait := c.gate.limited(now, sc, int(r.cost), false); wait == limiter.Never {
+	if r.cost > 1 || r.startBy != forever {
+		_, wait := c.gate.limited(now, sc, int(r.cost), false)
+		if wait == limiter.Never {
 			return ErrNeverAdmissible
+		}
+		if could := add(now, wait); could > r.startBy {
+			return &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(could), Err: r.last()}
 		}
 	}
 	if c.breaker != nil && !c.breakerWait {
@@ -65,10 +69,7 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	if cd.until == 0 {
 		return nil
 	}
-	var last error
-	if r.hist != nil {
-		last = r.hist.err
-	}
+	last := r.last()
 	switch {
 	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait):
 		return &CooldownError{Scope: cd.scope, Until: c.gate.time(cd.until), Signal: cd.signal, Err: last}
@@ -117,11 +118,7 @@ func (c *core) expire(now int64) {
 }
 
 func (c *core) lateError(r *request) error {
-	var last error
-	if r.hist != nil {
-		last = r.hist.err
-	}
-	return &LateError{By: c.gate.time(r.startBy), Err: last}
+	return &LateError{By: c.gate.time(r.startBy), Err: r.last()}
 }
 
 // cancel ends a waiting request whose context ended, or that was cancelled.

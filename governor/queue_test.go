@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,6 +279,74 @@ func TestLatestStart(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	})
+}
+
+func TestLatestStartBeforeALimitAdmitsIsRefusedAtOnce(t *testing.T) {
+	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 0.1, Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(c *governor.PlainConfig) { c.Limits = []governor.Limit{{Limiter: bucket}} }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		<-governor.Submit(t.Context(), g, "", sleep(0)).Done()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := governor.Do(ctx, g, "", sleep(0))
+		if le, ok := errors.AsType[*governor.LateError](err); !ok || le.RetryAfter() != 10*time.Second {
+			t.Errorf("got %v, want a *LateError that could start in 10s", err)
+		}
+		since(t, "refusal", start, time.Now(), 0)
+	})
+}
+
+func TestEndedContextTakesNoPermit(t *testing.T) {
+	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 0.001, Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(c *governor.PlainConfig) { c.Limits = []governor.Limit{{Limiter: bucket}} }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _ = governor.Do(ctx, g, "", sleep(0))
+		g.Pause() // and one that ends while it waits
+		ctx, cancel = context.WithCancel(t.Context())
+		r := governor.Submit(ctx, g, "", sleep(0))
+		synctest.Wait()
+		cancel()
+		<-r.Done()
+		g.Resume()
+		if _, err := governor.Do(t.Context(), g, "", sleep(0)); err != nil {
+			t.Error(err)
+		}
+		since(t, "the only permit", start, time.Now(), 0)
+	})
+}
+
+func TestAHundredThousandWaitWithoutAGoroutine(t *testing.T) {
+	const n = 100_000
+	bubble(t, func(c *governor.PlainConfig) { c.MaxQueue, c.Workers = n, 1 }, func(t *testing.T, g *governor.Plain) {
+		g.Pause()
+		before := runtime.NumGoroutine()
+		ran := 0
+		reqs := make([]*governor.Request[int], n)
+		for i := range reqs {
+			reqs[i] = governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint(i % 1000)}), "", governor.Func(func(context.Context) (int, error) { ran++; return i, nil }))
+		}
+		synctest.Wait()
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("%d goroutines more than before", after-before)
+		}
+		g.Resume()
+		for i, r := range reqs {
+			if v, err := r.Result(t.Context()); v != i || err != nil {
+				t.Fatal(i, v, err)
+			}
+		}
+		if ran != n {
+			t.Errorf("%d ran, want %d", ran, n)
+		}
 	})
 }
 

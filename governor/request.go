@@ -238,6 +238,14 @@ func (r *request) history() *history {
 	return r.hist
 }
 
+// last returns how the last attempt ended, nil when there was none.
+func (r *request) last() error {
+	if r.hist == nil {
+		return nil
+	}
+	return r.hist.err
+}
+
 // cause returns why the request is cancelled, nil when it is not.
 func (r *request) cause() error {
 	if r.ctx.Err() != nil {
