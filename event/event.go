@@ -89,6 +89,6 @@ type Event struct {
 	Scope   string        `json:"scope,omitempty"` // as throttle.Scope prints it
 	Delay   time.Duration `json:"delay,omitempty"`
 	Until   time.Time     `json:"until,omitzero"`
-	Err     error         `json:"-"`
+	Err     error         `json:"-"` // not in JSON: an error has no agreed form
 	Source  string        `json:"source,omitempty"`
 }

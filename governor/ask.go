@@ -16,9 +16,9 @@ type Ask struct {
 	// counted under: an endpoint, a method.
 	Bucket string
 
-	// Priority decides who is dropped from a full queue; higher stays longer.
-	// Each priority has a lane of its own. Lanes are served in turn whatever
-	// their priority.
+	// Priority is no order of service: it decides who is dropped from a full
+	// queue; higher stays longer. Each priority has a lane of its own, and lanes
+	// are served in turn.
 	Priority int
 
 	// Cost is how many permits of each limit an attempt takes; 0 means 1. A cost

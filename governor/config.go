@@ -27,7 +27,7 @@ type Config[S comparable, C any] struct {
 	Pool *pool.Config[S, C]
 
 	// Workers is how many closures may run at once, at most 1<<20-1. 0 means
-	// 16. With a Pool it is never more than Pool.Max.
+	// 16. With a Pool it is cut to Pool.Max, which is 16 unless set.
 	Workers int
 
 	// MaxQueue is how many requests may wait. 0 means 10,000.

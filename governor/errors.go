@@ -179,7 +179,7 @@ type GaveUpError struct {
 // Error says how many attempts were made, how long the request waited, and how
 // the last attempt ended.
 func (e *GaveUpError) Error() string {
-	s := fmt.Sprintf("governor: gave up after %d attempts and %v of waiting", e.Attempts, e.Waited)
+	s := fmt.Sprintf("governor: gave up, attempts: %d, waited: %v", e.Attempts, e.Waited)
 	if e.Reason != nil {
 		s += ": " + e.Reason.Error()
 	}
@@ -201,10 +201,8 @@ type PanicError struct {
 	Stack []byte // of the panicking goroutine
 }
 
-// Error returns the value and the stack.
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("governor: closure panicked: %v\n\n%s", e.Value, e.Stack)
-}
+// Error says what was passed to panic.
+func (e *PanicError) Error() string { return fmt.Sprintf("governor: closure panicked: %v", e.Value) }
 
 // Unwrap returns the value when it is an error.
 func (e *PanicError) Unwrap() error {

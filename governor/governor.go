@@ -2,6 +2,7 @@ package governor
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -43,7 +44,7 @@ func New[S comparable, C any](cfg Config[S, C]) (*Governor[S, C], error) {
 		pc.OnEvent = c.poolEvents(pc.OnEvent)
 		p, err := pool.New(pc)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("governor: Config.Pool: %w", err)
 		}
 		c.pool = pooled[S, C]{p}
 		c.slots = min(c.slots, p.Max())

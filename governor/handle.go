@@ -22,7 +22,9 @@ type Handle interface {
 
 	// Listen calls fn for every event, or those of the given kinds, until stop
 	// is called. See package event for what fn may do, which is anything, and
-	// what happens when it is slow, which is nothing to the governor.
+	// what happens when it is slow, which is nothing to the governor. Events
+	// arrive a moment after what they tell of: stop drops those not yet heard,
+	// and Close does not wait for listeners.
 	Listen(fn func(event.Event), kinds ...event.Kind) (stop func())
 
 	// Learn obeys a signal that came from elsewhere: another process, an
@@ -33,9 +35,10 @@ type Handle interface {
 	// what waited for it goes on. It returns when that is done.
 	Clear(throttle.Scope)
 
-	// Pause suspends starts, Resume allows them again. What runs goes on, what
-	// is submitted waits.
+	// Pause suspends starts. What runs goes on, what is submitted waits.
 	Pause()
+
+	// Resume allows starts again.
 	Resume()
 
 	// SetMaxQueue changes Config.MaxQueue. When more wait than that, Overflow's
@@ -56,7 +59,8 @@ func (c *core) handle() {}
 // Name returns Config.Name.
 func (c *core) Name() string { return c.name }
 
-// Listen: see Handle.
+// Listen calls fn for every event, or those of the given kinds, until stop is
+// called. Handle has the whole contract.
 func (c *core) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
 	if fn == nil {
 		return func() {}
@@ -64,7 +68,7 @@ func (c *core) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
 	return c.bus.Listen(fn, kinds...)
 }
 
-// Learn: see Handle.
+// Learn obeys a signal that came from elsewhere, as Handle says.
 func (c *core) Learn(sig throttle.Signal) {
 	select {
 	case <-c.done:
@@ -81,7 +85,7 @@ func (c *core) Learn(sig throttle.Signal) {
 	c.wakeUp()
 }
 
-// Clear: see Handle.
+// Clear ends the cooldown of a scope, as Handle says.
 func (c *core) Clear(sc throttle.Scope) {
 	if sc.Level == throttle.Host {
 		sc.Key = ""
@@ -93,10 +97,10 @@ func (c *core) Clear(sc throttle.Scope) {
 	})
 }
 
-// Pause: see Handle.
+// Pause suspends starts.
 func (c *core) Pause() { c.pause(true, event.Paused) }
 
-// Resume: see Handle.
+// Resume allows starts again.
 func (c *core) Resume() { c.pause(false, event.Unpaused) }
 
 func (c *core) pause(on bool, k event.Kind) {
@@ -108,7 +112,7 @@ func (c *core) pause(on bool, k event.Kind) {
 	})
 }
 
-// SetMaxQueue: see Handle.
+// SetMaxQueue changes Config.MaxQueue, as Handle says.
 func (c *core) SetMaxQueue(n int) error {
 	if n < 1 || n > 1<<31-1 {
 		return fmt.Errorf("governor: MaxQueue is %d, want 1 to %d", n, 1<<31-1)

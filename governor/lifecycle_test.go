@@ -3,6 +3,10 @@ package governor_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -275,4 +279,44 @@ func TestConfigErrorsNameFieldAndValue(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+}
+
+// lines is a writer for a logger whose lines can be looked at.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func TestLoggerHearsOfCooldownsAndOfGivingUp(t *testing.T) {
+	var out lines
+	bubble(t, func(c *governor.PlainConfig) {
+		c.LimitedAttempts = 1
+		c.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "until" {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+	}, func(t *testing.T, g *governor.Plain) {
+		_, _ = governor.Do(t.Context(), g, "", governortest.NewScript(governortest.Limited(time.Second)).Call)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		want := []string{
+			"level=INFO msg=cooling governor=test scope=host delay=1s source=governortest",
+			`level=WARN msg="gave up" governor=test request=1 err="governor: gave up, attempts: 1, waited: 0s: governortest: refused, host for 1s"`,
+			"level=INFO msg=cooled governor=test scope=host",
+		}
+		if !slices.Equal(out.all, want) {
+			t.Errorf("logged\n%s\nwant\n%s", strings.Join(out.all, "\n"), strings.Join(want, "\n"))
+		}
+	})
 }

@@ -24,6 +24,7 @@ func (c *core) settle(a *attempt) (next *attempt) {
 		a.ended, a.holds = true, 0 // a failed attempt holds nothing
 		a.mu.Unlock()
 	}
+	c.attemptEnded(a)
 	f := fate{err: a.out.err}
 	var refused []throttle.Scope
 	defer func() { next = c.giveBack(a, f, refused) }()
@@ -58,6 +59,18 @@ func (a *attempt) outlives() bool {
 	return true
 }
 
+// attemptEnded counts and tells that a closure, or its last hold, is over.
+func (c *core) attemptEnded(a *attempt) {
+	if a.seq == 0 {
+		return
+	}
+	took := c.now() - a.began
+	c.calls.add(took)
+	if c.bus.Wants(event.AttemptEnded) {
+		c.emit(event.Event{Kind: event.AttemptEnded, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(took), Err: a.out.err})
+	}
+}
+
 // look notes who ended the attempt's context while the closure ran. It does so
 // before the request completes: whoever has a result may cancel what it came
 // from.
@@ -73,6 +86,7 @@ func (a *attempt) look() {
 func (c *core) settleHeld(a *attempt) {
 	a.look()
 	a.out = outcome{ran, a.held}
+	c.attemptEnded(a)
 	var refused []throttle.Scope
 	defer func() {
 		defer c.untrack(a)
@@ -169,12 +183,6 @@ func (c *core) stay(a *attempt, f fate) *attempt {
 func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 	now := c.now()
 	o := a.out
-	if a.seq != 0 {
-		c.calls.add(now - a.began)
-		if c.bus.Wants(event.AttemptEnded) {
-			c.emit(event.Event{Kind: event.AttemptEnded, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.began), Err: o.err})
-		}
-	}
 	if a.opening { // others may have waited for this one to start, or to fail
 		c.retime.Store(true)
 		c.freed()

@@ -13,7 +13,7 @@ import (
 	"github.com/flyball-go/flyball/throttle"
 )
 
-// Stats is a snapshot of a governor.
+// Stats is a snapshot of a governor. In JSON durations are nanoseconds.
 type Stats struct {
 	Name   string    `json:"name"`
 	Time   time.Time `json:"time"`
@@ -85,7 +85,7 @@ type counters struct {
 	gaveUp, panics, overflow, cooldowns, clamped, badVendor, stuck atomic.Uint64
 }
 
-// Stats: see Handle.
+// Stats returns a snapshot, taken between two decisions.
 func (c *core) Stats() (s Stats) {
 	c.ask(func() { s = c.snapshot() })
 	return s

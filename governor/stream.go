@@ -17,9 +17,10 @@ import (
 //
 // The sequence of fn runs on the goroutine of the loop. An error before the
 // first item is treated like a closure's: a rate limit is waited out, a failure
-// is retried as Config.Retry says. An error after it is yielded once, with a
-// zero T, and ends the loop; what the vendor said in it is learned all the same.
-// So is an error of the governor's. Breaking out of the loop, a panic in its
+// is retried as Config.Retry says. After the first item nothing is repeated, for
+// the loop has seen it: an error, a rate limit too, is yielded once, with a zero
+// T, and ends the loop; what the vendor said in it is learned all the same. An
+// error of the governor's is yielded like that. Breaking out of the loop, a panic in its
 // body, and runtime.Goexit give everything back.
 //
 // Nothing happens before the loop begins. Ranging over the sequence again makes

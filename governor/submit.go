@@ -4,7 +4,8 @@ import (
 	"context"
 )
 
-// Func makes a closure that needs no connection fit a Plain governor.
+// Func makes a closure that needs no connection fit Submit and Do of a Plain
+// governor. For Stream write the function out, with a struct{} for the connection.
 func Func[R any](fn func(context.Context) (R, error)) func(context.Context, struct{}) (R, error) {
 	if fn == nil {
 		return nil
@@ -16,6 +17,9 @@ func Func[R any](fn func(context.Context) (R, error)) func(context.Context, stru
 // Config.Overflow is Block: then it waits for room, or until ctx ends. It never
 // returns nil: a request that is refused is already done, with the reason as
 // its error.
+//
+// sel picks the connection and is part of what a signal can pause. A Plain
+// governor has no connections: pass "", or a name to pause by.
 //
 // fn is called with a context that descends from ctx, so that it carries ctx's
 // values, ends when ctx does, when the attempt's timeout passes, when the

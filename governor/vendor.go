@@ -14,7 +14,8 @@ import (
 // means that the API wants to be called less; delay is how long it asked for,
 // counted from now: 0 when it said that the next call may come at once,
 // throttle.Unknown when it gave no time. Any other negative delay counts as
-// unknown. The pause is the whole host's.
+// unknown. The pause is the whole host's, and events name no kind and no source:
+// implement Signaler to say more.
 //
 // It is called from many goroutines at once, with the slot of the attempt still
 // taken: it must be quick. When it panics the error counts as not limited.

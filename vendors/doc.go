@@ -12,7 +12,7 @@
 //	return &vendors.ResponseError{Response: vendors.Response{Status: resp.StatusCode, Header: resp.Header, Body: body, At: time.Now()}, Err: err}
 //
 // The wrapped error unwraps to the client's own, so errors.Is and errors.As go on
-// working. Package httpx and module grpcx do this wrapping.
+// working. Module grpcx does this for gRPC.
 //
 // # What adapters promise
 //

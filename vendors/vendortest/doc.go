@@ -16,7 +16,7 @@
 // time.
 //
 // The bucket, the pauses and their wire format are what vendors publish. That a
-// violated pause doubles from 15 s to 15 min is one team's account of the Google
+// violated pause doubles from 15 s to 15 min is what users report of the Google
 // Ads API, and documented nowhere: take it as a model of an impatient vendor,
 // not as a promise about any of them.
 //
