@@ -33,7 +33,11 @@ func main() {
 // run serves until ctx ends. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fail := func(code int, err error) int {
-		fmt.Fprintln(stderr, "adsserver:", err)
+		hint := ""
+		if code == 2 {
+			hint = " (-help lists the flags)"
+		}
+		fmt.Fprintf(stderr, "adsserver: %s%s\n", strings.TrimPrefix(err.Error(), "fakeads: "), hint)
 		return code
 	}
 	fs := flag.NewFlagSet("adsserver", flag.ContinueOnError)
@@ -44,6 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var flags fakeads.Flags
 	flags.Register(fs)
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(stdout, "adsserver serves a fake Google Ads API until Ctrl-C. Its flags:")
 		fs.SetOutput(stdout)
 		fs.PrintDefaults()
 		return 0
