@@ -1,37 +1,54 @@
 package governortest_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"testing"
-	"testing/synctest"
+	"log"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/throttle"
 )
 
-// In a bubble a cooldown of 15 s takes exactly 15 s, and no time.
-func TestScriptedRefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, err := governor.New(governor.PlainConfig{Name: "acme", Vendor: governortest.Vendor{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer g.Close()
-		events := governortest.Record(g, event.Cooling, event.Cooled)
+// A closure that is refused once, then fails, then succeeds.
+func ExampleScript() {
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Vendor: governortest.Vendor{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	s := governortest.NewScript(governortest.Limited(time.Millisecond), errors.New("broken"))
+	for range 2 {
+		fmt.Println(governor.Do(context.Background(), g, "", s.Call))
+	}
+	// Output:
+	// 2 broken
+	// 3 <nil>
+}
 
-		s := governortest.NewScript(governortest.Limited(15*time.Second), nil)
-		n, err := governor.Do(t.Context(), g, "", s.Call)
-		if n != 2 || err != nil {
-			t.Fatalf("got attempt %d, %v; want the second to succeed", n, err)
-		}
-		if at := s.Starts(); at[1].Sub(at[0]) != 15*time.Second {
-			t.Errorf("second attempt after %v, want 15s", at[1].Sub(at[0]))
-		}
-		synctest.Wait()
-		if got := fmt.Sprint(events.Kinds()); got != "[cooling cooled]" {
-			t.Errorf("events %s, want cooling and cooled", got)
-		}
-	})
+func ExampleLimited() {
+	fmt.Println(governortest.Limited(15 * time.Second))
+	fmt.Println(governortest.Limited(throttle.Unknown, throttle.Scope{Level: throttle.Tenant, Key: "ann"}))
+	// Output:
+	// governortest: refused, host for 15s
+	// governortest: refused, tenant:ann for an unknown time
+}
+
+func ExampleRecord() {
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Vendor: governortest.Vendor{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	events := governortest.Record(g, event.Cooling)
+	defer events.Stop()
+	g.Learn(throttle.Signal{Delay: time.Minute})
+	for events.Count(event.Cooling) == 0 { // in a bubble: synctest.Wait()
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println(events.Kinds())
+	// Output: [cooling]
 }
