@@ -121,13 +121,14 @@ func (c *core) receive(now int64) {
 
 // round does everything that can be done at now and returns when to look again.
 func (c *core) round(now int64) int64 {
-	if c.poolFreed.Swap(false) {
+	retime := c.retime.Swap(false)
+	if c.poolFreed.Swap(false) || retime {
 		c.sched.wakeAll(&c.noConn)
 	}
-	if c.retime.Swap(false) {
+	if retime {
 		c.sched.wakeTimed()
 	}
-	c.gate.tick(now, c.scopeEvent)
+	c.gate.tick(now, c.sched.n+c.backoffs > 0, c.scopeEvent)
 	c.tripped(now)
 	c.news(now)
 	c.expire(now)

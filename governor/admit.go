@@ -74,9 +74,9 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 		if st := g.table[sc[i]]; st != nil {
 			a.passes[i] = pass{st, st.gen}
 			st.enter(now, a.cost)
-			if st.phase == probing {
-				a.probe = true
-				st.at = add(now, g.patient) // from now on: it may hang before it starts
+			a.probe = a.probe || st.phase == probing
+			if until := add(now, g.patient); st.phase == probing || st.rate == 0 && st.at > until {
+				st.at = until // from now on: it may hang before it starts
 				g.timers.fix(st)
 			}
 		}

@@ -204,6 +204,9 @@ type PanicError struct {
 // Error says what was passed to panic.
 func (e *PanicError) Error() string { return fmt.Sprintf("governor: closure panicked: %v", e.Value) }
 
+// Refused reports false: the closure ran, whatever it panicked with.
+func (e *PanicError) Refused() bool { return false }
+
 // Unwrap returns the value when it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)

@@ -149,8 +149,8 @@ func (s *sched) add(l *lane, r *request, counted bool) {
 	}
 	if l.list == nil && l.idx == 0 {
 		s.link(l)
-	} else if l.list == nil && l.head == r {
-		// A timed lane waits for what its head needs; a new head may need less.
+	} else if l.parked && l.head == r {
+		// It may wait for what its head needed; a new head may need less.
 		s.wake(l)
 	}
 }
@@ -168,8 +168,8 @@ func (s *sched) remove(r *request, granted bool) {
 	switch {
 	case l.n == 0:
 		s.drop(l)
-	case head && l.list == nil && l.idx != 0:
-		s.wake(l) // it waited for what its head needed
+	case head && l.parked:
+		s.wake(l) // it may have waited for what its head needed
 	}
 }
 

@@ -47,6 +47,11 @@ func (c *core) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+	select {
+	case <-c.done: // both: it was drained in time
+		return nil
+	default:
+	}
 	if forced, ok := c.Close().(*ForcedError); ok {
 		forced.Err = context.Cause(ctx)
 		return forced

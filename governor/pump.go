@@ -98,7 +98,7 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, opening bo
 		c.drop(r, ErrNeverAdmissible)
 	case wait == untilOpened:
 		c.sched.park(l, &c.noConn) // until one of those that open has started
-	case per == throttle.Host:
+	case per == throttle.Host && !c.onlyOpening(sc, r, now, opening):
 		c.hostAt = add(now, wait)
 		c.emit(event.Event{Kind: event.LimitRefused, Delay: wait})
 	default:
@@ -106,6 +106,16 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, opening bo
 		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
 	}
 	return false
+}
+
+// onlyOpening reports whether r waits for the limits just because it has to open a
+// connection while others do. Who has an idle one need not wait with it.
+func (c *core) onlyOpening(sc *scopes, r *request, now int64, opening bool) bool {
+	if !opening {
+		return false
+	}
+	_, wait := c.gate.limited(now, sc, int(r.cost), false)
+	return wait == 0
 }
 
 // hold takes l, or everything, out of turn until st changes or until.

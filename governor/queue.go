@@ -139,6 +139,7 @@ func (c *core) drop(r *request, err error) {
 
 // turnAway completes a request from the inbox that gets no lane.
 func (c *core) turnAway(r *request, err error) {
+	r.waiting = false
 	c.sched.count(-1)
 	c.left++
 	c.end(r, err)

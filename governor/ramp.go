@@ -26,7 +26,7 @@ func (g *gate) leave(now int64, sc *scopes, a *attempt, ok bool, refused []throt
 	}
 	for i := range a.passes {
 		if st := a.passes[i].st; st != nil && st.gen == a.passes[i].gen {
-			st.leave(ok)
+			grew := st.leave(ok)
 			switch {
 			case st.phase == probing && ok:
 				g.ramp(st, now)
@@ -36,7 +36,7 @@ func (g *gate) leave(now int64, sc *scopes, a *attempt, ok bool, refused []throt
 			case st.phase == ramping && st.rate == 0:
 				if st.allowed >= g.slots {
 					st.at = now // grown: the actor ends it
-				} else if st.good == 0 {
+				} else if grew {
 					st.at = add(now, g.patient) // a round begins
 				}
 				g.timers.fix(st)
@@ -106,8 +106,8 @@ func (g *gate) firstItem(now int64, a *attempt) (wake bool) {
 }
 
 // tick moves the scopes whose time has come to their next phase. Only the actor
-// calls it: nobody else ends a hold.
-func (g *gate) tick(now int64, emit func(event.Kind, *scope)) {
+// calls it: nobody else ends a hold. busy says that requests wait.
+func (g *gate) tick(now int64, busy bool, emit func(event.Kind, *scope)) {
 	if !g.word.held() {
 		return
 	}
@@ -134,6 +134,11 @@ func (g *gate) tick(now int64, emit func(event.Kind, *scope)) {
 			g.timers.fix(st)
 		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && now < add(st.last, idleScope):
 			st.at = add(st.last, idleScope)
+			g.timers.fix(st)
+		case st.phase == probing && busy:
+			// Something waits, and will probe it when it can: a governor may be
+			// paused for longer than this.
+			st.at = add(now, idleScope)
 			g.timers.fix(st)
 		default:
 			g.end(st)

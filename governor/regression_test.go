@@ -683,3 +683,204 @@ func TestHoldOfANilContextDoesNothing(t *testing.T) {
 	}()
 	governor.Hold(none)(nil)
 }
+
+func TestCancelOfWhatWasTurnedAwayCountsOnce(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.MaxKeys, c.MaxQueue = true, 1, 2 }, func(t *testing.T, g *governor.Plain) {
+		g.Pause()
+		governor.Submit(t.Context(), g, "", sleep(0)) // takes the only lane
+		synctest.Wait()
+		for range 2000 {
+			r := governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "b"}), "", sleep(0))
+			r.Cancel()
+			<-r.Done()
+		}
+		synctest.Wait()
+		if n := g.Stats().Queued; n != 1 {
+			t.Errorf("queued %d, want 1", n)
+		}
+		g.Resume()
+	})
+}
+
+func TestCancelledHeadThatWaitsForAnOpeningDoesNotDelayTheNext(t *testing.T) {
+	l := newBucket(t, 1.0/3600, 3)
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		c.NoPace, c.Limits = true, []governor.Limit{{Per: throttle.Host, Limiter: l}}
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			if sel == "slow" {
+				time.Sleep(20 * time.Second)
+			}
+			return &conn{sel, 0}, nil
+		}
+		c.Pool.Close = nil
+	}, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
+		start := time.Now()
+		governor.Submit(t.Context(), g.With(governor.Ask{Cost: 2}), "slow", use(0))
+		heavy := governor.Submit(t.Context(), g.With(governor.Ask{Cost: 2}), "fast", use(0))
+		var at time.Time
+		light := governor.Submit(t.Context(), g, "fast", func(context.Context, *conn) (int, error) { at = time.Now(); return 0, nil })
+		time.Sleep(time.Second)
+		heavy.Cancel()
+		<-light.Done()
+		since(t, "the next", start, at, time.Second)
+	})
+}
+
+func TestNestedCallsAfterAnIdleRampGoOn(t *testing.T) {
+	bubble(t, noPace, func(t *testing.T, g *governor.Plain) {
+		g.Learn(throttle.Signal{Delay: time.Second})
+		governor.Do(t.Context(), g, "", sleep(time.Second)) // the probe
+		time.Sleep(10 * time.Second)                        // idle for longer than ProbePatience
+		start := time.Now()
+		outer := governor.Func(func(ctx context.Context) (int, error) {
+			return governor.Do(ctx, g, "", sleep(time.Second))
+		})
+		a, b := governor.Submit(t.Context(), g, "", outer), governor.Submit(t.Context(), g, "", outer)
+		<-a.Done()
+		<-b.Done()
+		if d := time.Since(start); d > 30*time.Second {
+			t.Errorf("two calls of 1s, each with one inside, took %v", d)
+		}
+	})
+}
+
+func TestOpeningThatFailsAlwaysWakesTheNext(t *testing.T) {
+	for i := range 2000 {
+		l := newBucket(t, 1.0/3600, 1)
+		fail := make(chan struct{})
+		g, err := governor.New(governor.Config[string, *conn]{Name: "x", NoPace: true, Workers: 4, OpenAttempts: 1,
+			Limits: []governor.Limit{{Per: throttle.Tenant, Limiter: l}},
+			Pool: &pool.Config[string, *conn]{Max: 4, Open: func(ctx context.Context, sel string) (*conn, error) {
+				if sel == "slow" {
+					<-fail
+					return nil, errors.New("no")
+				}
+				return &conn{sel, 0}, nil
+			}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		governor.Submit(t.Context(), g, "slow", use(0))
+		r := governor.Submit(t.Context(), g, "fast", use(0))
+		g.Stats()
+		close(fail)
+		select {
+		case <-r.Done():
+		case <-time.After(2 * time.Second):
+			t.Fatalf("lost wake-up at iteration %d: %v", i, r.State())
+		}
+		g.Close()
+	}
+}
+
+func TestShutdownOfADrainedGovernorIsNil(t *testing.T) {
+	bubble(t, noPace, func(t *testing.T, g *governor.Plain) {
+		g.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		n := 0
+		for range 100 {
+			if g.Shutdown(ctx) != nil {
+				n++
+			}
+		}
+		if n > 0 {
+			t.Errorf("%d of 100 Shutdowns of a drained governor failed", n)
+		}
+	})
+}
+
+func TestFailuresInARampDoNotOutlastPatience(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace = true; c.Workers = 32 }, func(t *testing.T, g *governor.Plain) {
+		g.Learn(throttle.Signal{Delay: time.Second})
+		governor.Do(t.Context(), g, "", sleep(time.Second)) // the probe
+		start := time.Now()
+		var last *governor.Request[int]
+		for range 640 {
+			last = governor.Submit(t.Context(), g, "", governor.Func(func(ctx context.Context) (int, error) {
+				time.Sleep(time.Second)
+				return 0, errors.New("404")
+			}))
+		}
+		<-last.Done()
+		if d := time.Since(start); d > 60*time.Second {
+			t.Errorf("640 failing calls of 1 s on 32 slots took %v", d)
+		}
+	})
+}
+
+func TestPauseDoesNotEndProbingInAHerd(t *testing.T) {
+	bubble(t, noPace, func(t *testing.T, g *governor.Plain) {
+		g.Learn(throttle.Signal{Delay: time.Second})
+		g.Pause()
+		for range 8 {
+			governor.Submit(t.Context(), g, "", sleep(time.Second))
+		}
+		time.Sleep(20 * time.Minute)
+		g.Resume()
+		time.Sleep(time.Millisecond)
+		if n := g.Stats().InFlight; n > 1 {
+			t.Errorf("%d started at once after a cooldown that nothing has probed", n)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestIsRefusedIsFalseOfAPanic(t *testing.T) {
+	bubble(t, noPace, func(t *testing.T, g *governor.Plain) {
+		_, err := governor.Do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+			panic(governor.ErrQueueFull) // after the vendor was called
+		}))
+		if governor.IsRefused(err) {
+			t.Errorf("IsRefused of %v", err)
+		}
+	})
+}
+
+func TestOpeningUnderAHostLimitHoldsUpNoIdleConnection(t *testing.T) {
+	l := newBucket(t, 1.0/60, 2)
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		c.NoPace, c.Limits = true, []governor.Limit{{Per: throttle.Host, Limiter: l}}
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			if sel == "slow" {
+				time.Sleep(20 * time.Minute)
+			}
+			return &conn{sel, 0}, nil
+		}
+		c.Pool.OpenTimeout = time.Hour
+		c.Pool.Close = nil
+	}, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
+		governor.Do(t.Context(), g, "idle", use(0)) // 1 permit left
+		slow := governor.Submit(t.Context(), g, "slow", use(0))
+		synctest.Wait()
+		governor.Submit(t.Context(), g, "new", use(0)) // would open, too
+		start := time.Now()
+		var at time.Time
+		r := governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "b"}), "idle", func(context.Context, *conn) (int, error) { at = time.Now(); return 0, nil })
+		<-r.Done()
+		since(t, "one with an idle connection and a permit", start, at, 0)
+		slow.Cancel()
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestHoldReleasedAtOnceWithCloseCompletes(t *testing.T) {
+	for range 300 {
+		synctest.Test(t, func(t *testing.T) {
+			g, _ := governor.New(governor.PlainConfig{Name: "x", NoPace: true, Workers: 2})
+			r := governor.Submit(t.Context(), g, "", governor.Func(func(ctx context.Context) (int, error) {
+				rel := governor.Hold(ctx)
+				go rel(nil)
+				return 1, nil
+			}))
+			go g.Close()
+			if _, err := r.Result(t.Context()); err != nil && !governor.IsRefused(err) {
+				t.Error(err)
+			}
+			g.Close()
+			if r.State() != governor.Done || g.Stats().InFlight != 0 {
+				t.Error(r.State(), g.Stats().InFlight)
+			}
+		})
+	}
+}

@@ -85,18 +85,21 @@ func (s *scope) enter(now int64, cost int) {
 	}
 }
 
-// leave counts an attempt that passed in this generation and ended.
-func (s *scope) leave(ok bool) {
+// leave counts an attempt that passed in this generation and ended. It reports
+// whether a round of a ramp is complete.
+func (s *scope) leave(ok bool) (grew bool) {
 	s.inflight--
 	if !ok {
-		return
+		return false
 	}
 	s.guesses, s.prev, s.prior = 0, 0, 0 // it began after the cooldown
 	if s.phase == ramping {
 		if s.good++; s.good >= s.allowed {
 			s.allowed, s.good = 2*s.allowed, 0
+			return true
 		}
 	}
+	return false
 }
 
 // pass is an attempt's place in a scope that is probed or ramped.

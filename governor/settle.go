@@ -183,11 +183,12 @@ func (c *core) stay(a *attempt, f fate) *attempt {
 func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 	now := c.now()
 	o := a.out
-	if a.opening { // others may have waited for this one to start, or to fail
+	opening := a.opening
+	wake = c.gate.leave(now, &a.scopes, a, o.kind == ran && o.err == nil, refused)
+	if opening { // others may have waited for this one to start, or to fail; now they find it gone
 		c.retime.Store(true)
 		c.freed()
 	}
-	wake = c.gate.leave(now, &a.scopes, a, o.kind == ran && o.err == nil, refused)
 	if a.permitted {
 		a.permitted = false
 		c.breaker.Report(a.permit, time.Now(), a.verdict(refused), time.Duration(now-a.began))
