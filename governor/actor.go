@@ -102,12 +102,12 @@ func (c *core) receive(now int64) {
 		case msgBack:
 			c.back(m.r, now)
 		case msgCancel:
-			if m.r.waiting {
+			if m.r.waiting() {
 				c.cancel(m.r)
 			}
 		case msgWatch:
-			for m.w.head != nil {
-				c.cancel(m.w.head)
+			for r := m.w.head.Load(); r != nil; r = m.w.head.Load() {
+				c.cancel(r)
 			}
 		case msgCommand:
 			m.do()
@@ -136,8 +136,8 @@ func (c *core) round(now int64) int64 {
 	c.pump(now)
 	due := c.news(now) // what has changed meanwhile
 	for _, r := range c.fresh {
-		if r.waiting && r.watch == nil {
-			c.watches.add(r, c)
+		if r.waiting() && r.watch == nil {
+			c.watches.add(r)
 			c.emit(event.Event{Kind: event.Queued, Request: r.seq})
 		}
 	}

@@ -159,9 +159,9 @@ const (
 func (c *core) prepare(a *attempt) outcome {
 	r := a.r
 	r.mu.Lock()
-	gone := r.cancelled || r.state == Done
+	gone := r.marks&cancelAsked != 0 || r.state == Done
 	if !gone {
-		r.att, r.state = a, Running // from here on Cancel cancels a
+		r.state = Running // from here on Cancel cancels a
 	}
 	r.mu.Unlock()
 	if gone {
@@ -172,7 +172,7 @@ func (c *core) prepare(a *attempt) outcome {
 			switch {
 			case a.Context.Err() != nil:
 				return outcome{kind: cancelled}
-			case c.now() >= r.startBy:
+			case c.now() >= r.startBy():
 				return outcome{kind: late}
 			}
 			return outcome{unopened, err}
@@ -198,7 +198,7 @@ func (c *core) prepare(a *attempt) outcome {
 	if c.attemptTimeout > 0 {
 		a.Context, a.timeout = context.WithTimeout(a.Context, c.attemptTimeout)
 	}
-	if a.began = c.now(); a.began > r.startBy {
+	if a.began = c.now(); a.began > r.startBy() {
 		return outcome{kind: late}
 	}
 	ok, wake := c.gate.commit(a.began, &a.scopes, a)
@@ -215,9 +215,9 @@ func (c *core) prepare(a *attempt) outcome {
 // connect makes the connection ready, until the latest start.
 func (c *core) connect(a *attempt) error {
 	ctx := a.Context
-	if a.r.startBy != forever && !a.lease.Ready() {
+	if by := a.r.startBy(); by != forever && !a.lease.Ready() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.gate.time(a.r.startBy))
+		ctx, cancel = context.WithDeadline(ctx, c.gate.time(by))
 		defer cancel()
 	}
 	return a.r.task.open(ctx, a.lease)

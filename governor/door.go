@@ -54,7 +54,7 @@ func (d *door) enter(r *request) error {
 		switch d.overflow {
 		case Reject:
 			d.mu.Unlock()
-			r.sel.core.settled() // what could start does not wait
+			r.core().settled() // what could start does not wait
 			d.mu.Lock()
 			if d.waiting >= d.most && !d.closed {
 				d.mu.Unlock()
@@ -62,7 +62,7 @@ func (d *door) enter(r *request) error {
 			}
 		case Block:
 			d.mu.Unlock()
-			if attemptOf(r.ctx, r.sel.core) != nil {
+			if attemptOf(r.ctx, r.core()) != nil {
 				return ErrReentrant // the room might be made by the very closure that waits
 			}
 			if err := d.block(r.ctx); err != nil {

@@ -125,7 +125,7 @@ func (c *core) SetMaxQueue(n int) error {
 		}
 		err := ErrDropped
 		order := func(a, b *request) int {
-			return cmp.Or(cmp.Compare(a.lane.priority, b.lane.priority), cmp.Compare(a.seq, b.seq))
+			return cmp.Or(cmp.Compare(a.lane().priority, b.lane().priority), cmp.Compare(a.seq, b.seq))
 		}
 		if c.overflow == Reject {
 			err = ErrQueueFull
@@ -149,7 +149,7 @@ func (c *core) SetMaxQueue(n int) error {
 // every lane.
 func (c *core) victim() (v *request) {
 	for _, l := range c.sched.lanes {
-		if r := l.head; v == nil || l.priority < v.lane.priority || l.priority == v.lane.priority && r.seq < v.seq {
+		if r := l.head; v == nil || l.priority < v.lane().priority || l.priority == v.lane().priority && r.seq < v.seq {
 			v = r
 		}
 	}
@@ -159,7 +159,7 @@ func (c *core) victim() (v *request) {
 // makeRoom makes room in a queue that r has filled beyond MaxQueue.
 func (c *core) makeRoom(r *request) {
 	v, err := c.victim(), ErrDropped
-	if c.overflow == DropLower && v.lane.priority >= r.lane.priority {
+	if c.overflow == DropLower && v.lane().priority >= r.lane().priority {
 		v, err = r, ErrQueueFull
 	}
 	c.overflown(v, err)

@@ -4,11 +4,11 @@ package governor
 // nanoseconds of the governor's clock.
 type timed interface {
 	when() int64
-	place() *int32 // its index in the heap plus 1; 0: in none
+	index() *int32 // its index in the heap plus 1; 0: in none
 }
 
 // heap is a binary heap of timed things, earliest first, that can remove any of
-// them: each knows its place. The zero heap is empty.
+// them: each knows its index. The zero heap is empty.
 type heap[T timed] struct{ s []T }
 
 func (h *heap[T]) len() int { return len(h.s) }
@@ -33,11 +33,11 @@ func (h *heap[T]) due(now int64) (t T, ok bool) {
 
 // fix adds t, or moves it to where its time belongs.
 func (h *heap[T]) fix(t T) {
-	if *t.place() == 0 {
+	if *t.index() == 0 {
 		h.s = append(h.s, t)
-		*t.place() = int32(len(h.s))
+		*t.index() = int32(len(h.s))
 	}
-	i := int(*t.place()) - 1
+	i := int(*t.index()) - 1
 	if !h.up(i) {
 		h.down(i)
 	}
@@ -45,7 +45,7 @@ func (h *heap[T]) fix(t T) {
 
 // remove takes t out, if it is in.
 func (h *heap[T]) remove(t T) {
-	i := int(*t.place()) - 1
+	i := int(*t.index()) - 1
 	if i < 0 {
 		return
 	}
@@ -54,7 +54,7 @@ func (h *heap[T]) remove(t T) {
 	var none T
 	h.s[last] = none
 	h.s = h.s[:last]
-	*t.place() = 0
+	*t.index() = 0
 	if i < last && !h.up(i) {
 		h.down(i)
 	}
@@ -94,6 +94,6 @@ func (h *heap[T]) down(i int) {
 
 func (h *heap[T]) swap(i, j int) {
 	h.s[i], h.s[j] = h.s[j], h.s[i]
-	*h.s[i].place() = int32(i + 1)
-	*h.s[j].place() = int32(j + 1)
+	*h.s[i].index() = int32(i + 1)
+	*h.s[j].index() = int32(j + 1)
 }

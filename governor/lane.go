@@ -10,10 +10,17 @@ type laneKey struct {
 	kept           bool // its requests hold their slot and connection while they wait
 }
 
+// class is what requests have in common that ask for the same: the key of their
+// lane, and the lane once the actor has brought them there.
+type class struct {
+	laneKey
+	lane *lane
+}
+
 // lane is the queue of one selector, tenant, bucket and priority, in submission
 // order. The actor owns it.
 type lane struct {
-	laneKey
+	class
 	head, tail *request
 	n          int
 
@@ -25,7 +32,7 @@ type lane struct {
 }
 
 func (l *lane) when() int64   { return l.at }
-func (l *lane) place() *int32 { return &l.idx }
+func (l *lane) index() *int32 { return &l.idx }
 
 func (l *lane) scopes() scopes {
 	return scopes{
@@ -130,7 +137,8 @@ func (s *sched) lane(key laneKey, most int) *lane {
 	if len(s.lanes) >= most {
 		return nil
 	}
-	l := &lane{laneKey: key}
+	l := new(lane)
+	l.class = class{key, l}
 	s.lanes[key] = l
 	return l
 }
@@ -138,7 +146,7 @@ func (s *sched) lane(key laneKey, most int) *lane {
 // add puts r into l at its place. counted says that r is already counted as
 // queued, as what comes from the inbox is.
 func (s *sched) add(l *lane, r *request, counted bool) {
-	r.lane = l
+	r.class.Store(&l.class)
 	l.insert(r)
 	s.n++
 	switch {
@@ -158,7 +166,7 @@ func (s *sched) add(l *lane, r *request, counted bool) {
 // remove takes r out of its lane for good. granted says that word.grant has
 // already uncounted it.
 func (s *sched) remove(r *request, granted bool) {
-	l := r.lane
+	l := r.lane()
 	head := l.head == r
 	l.remove(r)
 	s.n--

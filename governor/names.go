@@ -28,6 +28,7 @@ func (n *names[S]) get(sel S, c *core) (*selector, error) {
 		return s, err
 	}
 	fresh := &selector{core: c, value: sel, name: text(sel)} // may call a String method: no lock
+	fresh.plain.sel = fresh
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.m[sel]; s != nil {

@@ -12,13 +12,9 @@ func (c *core) arrive(r *request, now int64) {
 		c.turnAway(r, ErrClosed) // it was in before the door closed
 		return
 	}
-	ask := r.ask
-	r.ask = nil
 	c.count.submitted.Add(1)
 	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
-	key := laneKey{sel: r.sel, tenant: ask.Tenant, bucket: ask.Bucket, priority: int32(ask.Priority)}
-	r.waiting = true
-	l := c.sched.lane(key, c.maxKeys)
+	l := c.sched.lane(r.class.Load().laneKey, c.maxKeys)
 	if l == nil {
 		c.turnAway(r, ErrTooManyKeys)
 		return
@@ -30,7 +26,7 @@ func (c *core) arrive(r *request, now int64) {
 		return
 	}
 	if c.overflow >= DropOldest && c.sched.n+c.backoffs > c.door.limit() {
-		if c.pump(now); r.waiting && c.sched.n+c.backoffs > c.door.limit() { // what could start does not wait
+		if c.pump(now); r.waiting() && c.sched.n+c.backoffs > c.door.limit() { // what could start does not wait
 			c.makeRoom(r)
 		}
 	}
@@ -38,7 +34,7 @@ func (c *core) arrive(r *request, now int64) {
 
 // join puts r into lane l, as waiting.
 func (c *core) join(l *lane, r *request, counted bool) {
-	r.waiting, r.laned = true, true
+	r.place = inLane
 	c.sched.add(l, r, counted)
 	c.mind(r)
 	c.fresh = append(c.fresh, r)
@@ -47,13 +43,13 @@ func (c *core) join(l *lane, r *request, counted bool) {
 // hopeless returns why r need not wait: it would for too long, or could not
 // start in time, or costs more than is ever to be had.
 func (c *core) hopeless(r *request, sc *scopes, now int64) error {
-	if r.cost > 1 || r.startBy != forever {
+	if r.cost > 1 || r.flags&dated != 0 {
 		_, wait := c.gate.limited(now, sc, int(r.cost), false)
 		if wait == limiter.Never {
 			return ErrNeverAdmissible
 		}
-		if could := add(now, wait); could > r.startBy {
-			return &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(could), Err: r.last()}
+		if by, could := r.startBy(), add(now, wait); could > by {
+			return &LateError{By: c.gate.time(by), Could: c.gate.time(could), Err: r.last()}
 		}
 	}
 	if c.breaker != nil && !c.breakerWait {
@@ -69,12 +65,12 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	if cd.until == 0 {
 		return nil
 	}
-	last := r.last()
+	by, last := r.startBy(), r.last()
 	switch {
 	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait):
 		return &CooldownError{Scope: cd.scope, Until: c.gate.time(cd.until), Signal: cd.signal, Err: last}
-	case cd.until >= r.startBy:
-		return &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(cd.until), Err: last}
+	case cd.until >= by:
+		return &LateError{By: c.gate.time(by), Could: c.gate.time(cd.until), Err: last}
 	}
 	return nil
 }
@@ -109,7 +105,7 @@ func (c *core) expire(now int64) {
 		if !ok {
 			return
 		}
-		if r.hist != nil && !r.laned && r.hist.until <= now { // waited out
+		if r.place == inTimers && r.hist.until <= now { // waited out
 			c.rejoin(r, now)
 			continue
 		}
@@ -118,7 +114,7 @@ func (c *core) expire(now int64) {
 }
 
 func (c *core) lateError(r *request) error {
-	return &LateError{By: c.gate.time(r.startBy), Err: r.last()}
+	return &LateError{By: c.gate.time(r.startBy()), Err: r.last()}
 }
 
 // cancel ends a waiting request whose context ended, or that was cancelled.
@@ -128,7 +124,7 @@ func (c *core) cancel(r *request) { c.drop(r, c.cancelError(r)) }
 // because of it when an attempt was made before.
 func (c *core) drop(r *request, err error) {
 	err = c.because(r, err)
-	if r.laned {
+	if r.place == inLane {
 		c.sched.remove(r, false)
 	} else {
 		c.backoffs--
@@ -139,7 +135,6 @@ func (c *core) drop(r *request, err error) {
 
 // turnAway completes a request from the inbox that gets no lane.
 func (c *core) turnAway(r *request, err error) {
-	r.waiting = false
 	c.sched.count(-1)
 	c.left++
 	c.end(r, err)
@@ -156,11 +151,13 @@ func (c *core) end(r *request, err error) {
 
 // leave undoes what waiting did to r, but for its lane.
 func (c *core) leave(r *request) {
-	r.waiting, r.laned = false, false
-	if r.startBy != forever {
+	r.place = nowhere
+	if r.flags&dated != 0 {
 		c.minding--
 	}
-	c.timers.remove(r)
+	if r.hist != nil {
+		c.timers.remove(r)
+	}
 	c.watches.remove(r)
 	c.left++
 }
@@ -169,7 +166,7 @@ func (c *core) leave(r *request) {
 func (c *core) back(r *request, now int64) {
 	c.left-- // it waits again
 	c.backoffs++
-	r.waiting = true
+	r.place = inTimers
 	c.mind(r)
 	h := r.hist
 	if h != nil && h.attempts > 0 {
@@ -184,8 +181,8 @@ func (c *core) back(r *request, now int64) {
 		c.rejoin(r, now)
 	case c.maxWait >= 0 && h.until-now > int64(c.maxWait):
 		c.drop(r, &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.time(h.until), Err: h.err})
-	case h.until >= r.startBy:
-		c.drop(r, &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(h.until), Err: h.err})
+	case h.until >= r.startBy():
+		c.drop(r, &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(h.until), Err: h.err})
 	default:
 		c.timers.fix(r)
 		c.fresh = append(c.fresh, r)
@@ -195,7 +192,7 @@ func (c *core) back(r *request, now int64) {
 // mind counts a request that has a latest start, and sees to it that the actor
 // wakes for it.
 func (c *core) mind(r *request) {
-	if r.startBy != forever {
+	if r.flags&dated != 0 {
 		c.minding++
 		if r.flags&ctxDeadline == 0 {
 			c.timers.fix(r)
@@ -207,11 +204,11 @@ func (c *core) mind(r *request) {
 // It was accepted, so neither MaxKeys nor MaxQueue can refuse it now.
 func (c *core) rejoin(r *request, now int64) {
 	c.backoffs--
-	if r.startBy != forever {
+	if r.flags&dated != 0 {
 		c.minding-- // join minds it again
 	}
 	r.setState(Queued)
-	key := r.lane.laneKey
+	key := r.class.Load().laneKey
 	key.kept = r.hist != nil && r.hist.kept != nil
 	l := c.sched.lane(key, forever)
 	c.join(l, r, false)

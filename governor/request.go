@@ -3,6 +3,7 @@ package governor
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,7 +43,7 @@ func (r *Request[R]) Result(ctx context.Context) (R, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.val, r.err
+	return r.val, r.failure()
 }
 
 // clear forgets the value of an attempt whose outcome was not final.
@@ -52,53 +53,73 @@ func (r *Request[R]) clear() {
 }
 
 // request is the plain core of every Request. It is linked into what it waits
-// in, so that waiting costs no further memory. Its fields are in this order for
-// its size's sake.
+// in, so that waiting costs no further memory. A million may wait: what only
+// some of them need is in hist, and the order of the fields is for their size.
 type request struct {
 	task task
 	ctx  context.Context
-	sel  *selector // nil when refused before it had one
+
+	// class says what was asked for; nil when refused before that was known. The
+	// actor replaces it by the lane's own, so that all of a lane share one.
+	class atomic.Pointer[class]
 
 	// The actor's alone, from the moment the request is in the inbox until it
 	// is granted, and then of the goroutine that runs the attempt, until that
 	// hands it back through the door.
-	ask          *Ask // nil once the request is in its lane
-	lane         *lane
 	prev, next   *request // in the lane; next also links the inbox
 	watch        *watch   // of ctx, nil when it cannot end
 	wprev, wnext *request // in the watch
 	seq          uint64   // order of submission
 	enqueued     int64    // when it was submitted, or came back
-	startBy      int64    // latest start; forever when there is none
-	hist         *history
-	idx          int32 // in core.timers
+	hist         *history // nil until it is needed
 	cost         int32
 	flags        flags
-	waiting      bool // in a lane, or in core.timers for its own sake: it counts towards MaxQueue
-	laned        bool
+	place        place
 
 	// mu guards what follows, and Request.val. Nothing is called under it.
-	state     State
-	cancelled bool
-	mu        sync.Mutex
-	att       *attempt // while one runs
-	done      chan struct{}
-	err       error
+	state State
+	marks marks
+	mu    sync.Mutex
+	done  chan struct{} // nil until somebody asks for it
 }
 
+// flags are what a request was submitted with.
 type flags uint8
 
 const (
 	noRetry flags = 1 << iota
 	keepConn
 	stream
-	ctxDeadline // startBy is the context's deadline
+	dated       // it has a latest start: hist.startBy, or
+	ctxDeadline // its context's deadline
 )
 
-// history is what a request that was attempted more than once, or failed to
-// connect, remembers. A request that goes through at once has none, but that of
-// a stream.
+// place is where the actor keeps a request.
+type place uint8
+
+const (
+	nowhere place = iota // in the inbox, with an attempt, or done
+	inLane
+	inTimers // alone: it waits out a backoff, or its own pause
+)
+
+// waiting reports whether the request counts towards MaxQueue.
+func (r *request) waiting() bool { return r.place != nowhere }
+
+// marks are what happened to a request.
+type marks uint8
+
+const (
+	cancelAsked marks = 1 << iota // by Cancel
+	hasError                      // its error is hist.result
+	abandoned                     // its error is ErrAbandoned; hist may still be in use
+)
+
+// history is what a request remembers that has a latest start of its own, was
+// attempted more than once, or failed.
 type history struct {
+	startBy   int64
+	idx       int32 // in core.timers
 	attempts  int
 	limited   int // by a rate limit, but for probes
 	failed    int // otherwise
@@ -111,6 +132,7 @@ type history struct {
 	sent      bool          // an attempt ended otherwise than by a rate limit
 	kept      *attempt      // under KeepConn: whose slot and connection it holds
 	until     int64         // end of a backoff or a pause of its own
+	result    error         // of the request; guarded by request.mu
 
 	// grant is for who waits on a goroutine of its own: a stream's caller, or
 	// under KeepConn that of the last attempt.
@@ -151,32 +173,40 @@ func (r *request) State() State {
 // once and may be called again.
 func (r *request) Cancel() {
 	r.mu.Lock()
-	if r.state == Done || r.cancelled {
+	if r.state == Done || r.marks&cancelAsked != 0 {
 		r.mu.Unlock()
 		return
 	}
-	r.cancelled = true
-	a := r.att
+	r.marks |= cancelAsked
+	running := r.state == Running
 	r.mu.Unlock()
-	if a != nil {
-		a.cancel(context.Canceled)
+	c := r.core()
+	if running {
+		c.cancelRunning(r) // if it is just coming back, back sees the mark
 		return
 	}
-	c := r.sel.core
 	c.door.post(message{kind: msgCancel, r: r})
 	c.wakeUp()
 }
 
 // complete gives the request its result. own says that err is the governor's,
 // so that no value of an earlier attempt goes with it. It reports false when
-// the request was complete already.
+// the request was complete already. Only ErrAbandoned may come from a goroutine
+// that the request does not belong to.
 func (r *request) complete(err error, own bool) bool {
 	r.mu.Lock()
 	if r.state == Done {
 		r.mu.Unlock()
 		return false
 	}
-	r.state, r.err, r.att = Done, err, nil
+	r.state = Done
+	switch {
+	case err == ErrAbandoned:
+		r.marks |= abandoned
+	case err != nil:
+		r.marks |= hasError
+		r.history().result = err
+	}
 	if own && r.task != nil {
 		r.task.clear()
 	}
@@ -186,6 +216,17 @@ func (r *request) complete(err error, own bool) bool {
 		close(done)
 	}
 	return true
+}
+
+// failure is the error that the request is complete with. The caller holds mu.
+func (r *request) failure() error {
+	switch {
+	case r.marks&abandoned != 0:
+		return ErrAbandoned
+	case r.marks&hasError != 0:
+		return r.hist.result
+	}
+	return nil
 }
 
 func (r *request) setState(s State) {
@@ -207,8 +248,8 @@ func (r *request) wait(ctx context.Context) error {
 	if state == Done {
 		return nil
 	}
-	c := r.sel.core
-	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && c.spent(r.sel)) {
+	c := r.core()
+	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && c.spent(r.sel())) {
 		return ErrReentrant
 	}
 	done := r.Done()
@@ -253,23 +294,40 @@ func (r *request) cause() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.cancelled {
+	if r.marks&cancelAsked != 0 {
 		return context.Canceled
 	}
 	return nil
 }
 
+func (r *request) sel() *selector { return r.class.Load().sel }
+func (r *request) core() *core    { return r.class.Load().sel.core }
+func (r *request) lane() *lane    { return r.class.Load().lane }
+
+// startBy is the latest start, forever when there is none.
+func (r *request) startBy() int64 {
+	switch {
+	case r.flags&ctxDeadline != 0:
+		if d, ok := r.ctx.Deadline(); ok {
+			return int64(d.Sub(r.core().gate.base))
+		}
+	case r.flags&dated != 0:
+		return r.hist.startBy
+	}
+	return forever
+}
+
 // when is the end of a backoff for a request that is in no lane, and otherwise
 // the latest start, unless that is its context's deadline: then its watch tells.
 func (r *request) when() int64 {
-	at := r.startBy
-	if r.flags&ctxDeadline != 0 {
-		at = forever
+	at := int64(forever)
+	if r.flags&(dated|ctxDeadline) == dated {
+		at = r.hist.startBy
 	}
-	if !r.laned && r.hist != nil {
+	if r.place != inLane {
 		at = min(at, r.hist.until)
 	}
 	return at
 }
 
-func (r *request) place() *int32 { return &r.idx }
+func (r *request) index() *int32 { return &r.hist.idx }

@@ -56,7 +56,7 @@ type scope struct {
 }
 
 func (s *scope) when() int64   { return s.at }
-func (s *scope) place() *int32 { return &s.idx }
+func (s *scope) index() *int32 { return &s.idx }
 
 // blocks returns 0 when a request may pass now, else when it may; forever when
 // it has to wait for a change of the scope, of which the actor hears.

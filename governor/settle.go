@@ -147,7 +147,7 @@ func (c *core) handBack(r *request, f fate) {
 	}
 	r.mu.Lock()
 	if r.state != Done {
-		r.att, r.state = nil, Queued
+		r.state = Queued
 		if f.pause > 0 {
 			r.state = Waiting
 		}

@@ -150,7 +150,7 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	if !r.complete(err, own) {
 		return false
 	}
-	r.sel.refs.Add(-1)
+	r.sel().refs.Add(-1)
 	switch {
 	case err == nil:
 		c.count.succeeded.Add(1)
@@ -177,8 +177,8 @@ func (c *core) refuse(r *request, err error) {
 		c.emit(event.Event{Kind: event.Overflow, Err: err})
 	}
 	r.complete(err, true)
-	if r.sel != nil {
-		r.sel.refs.Add(-1)
+	if r.class.Load() != nil {
+		r.sel().refs.Add(-1)
 	}
 }
 

@@ -46,9 +46,12 @@ func Stream[S comparable, C, T any](ctx context.Context, g *Governor[S, C], sel 
 				}
 			}
 		}
-		if s.err != nil && !s.stopped {
+		s.mu.Lock()
+		err = s.failure()
+		s.mu.Unlock()
+		if err != nil && !s.stopped {
 			var none T
-			yield(none, s.err)
+			yield(none, err)
 		}
 	}
 }

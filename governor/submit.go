@@ -57,7 +57,7 @@ func Do[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, f
 	<-t.Done()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.val, t.err
+	return t.val, t.failure()
 }
 
 // closure is a request with its function: one allocation holds both.
@@ -104,7 +104,10 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 	case !g.ask.valid():
 		err = ErrAsk
 	default:
-		r.sel, err = g.names.get(sel, c)
+		var s *selector
+		if s, err = g.names.get(sel, c); err == nil {
+			r.class.Store(s.class(&g.ask))
+		}
 	}
 	if err == nil {
 		err = c.admit(r, &g.ask)
@@ -116,22 +119,20 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 
 // admit takes r in, or says why not.
 func (c *core) admit(r *request, ask *Ask) error {
-	r.ask, r.cost = ask, ask.cost()
+	r.cost = ask.cost()
 	if ask.NoRetry {
 		r.flags |= noRetry
 	}
 	if ask.KeepConn && r.flags&stream == 0 {
 		r.flags |= keepConn
 	}
-	r.startBy = forever
-	if !ask.StartBy.IsZero() {
-		r.startBy = int64(ask.StartBy.Sub(c.gate.base))
-	}
-	if d, ok := r.ctx.Deadline(); ok {
-		if by := int64(d.Sub(c.gate.base)); by <= r.startBy {
-			r.startBy = by
-			r.flags |= ctxDeadline
-		}
+	deadline, dies := r.ctx.Deadline()
+	switch by := ask.StartBy; {
+	case dies && (by.IsZero() || !by.Before(deadline)):
+		r.flags |= dated | ctxDeadline
+	case !by.IsZero():
+		r.flags |= dated
+		r.history().startBy = int64(by.Sub(c.gate.base))
 	}
 	if err := r.ctx.Err(); err != nil {
 		return &CanceledError{Cause: context.Cause(r.ctx), ctx: err}
@@ -141,8 +142,8 @@ func (c *core) admit(r *request, ask *Ask) error {
 	if r.hist != nil {
 		r.hist.submitted = now
 	}
-	if r.startBy < now {
-		return &LateError{By: c.gate.time(r.startBy), Could: c.gate.time(now)}
+	if by := r.startBy(); by < now {
+		return &LateError{By: c.gate.time(by), Could: c.gate.time(now)}
 	}
 	if err := c.door.enter(r); err != nil {
 		return err
@@ -156,5 +157,14 @@ type selector struct {
 	core  *core
 	value any // an S
 	name  string
-	refs  refs // requests, from submission to completion; see names
+	refs  refs  // requests, from submission to completion; see names
+	plain class // of the zero Ask
+}
+
+// class returns the class of a request for s.
+func (s *selector) class(a *Ask) *class {
+	if a.Tenant == "" && a.Bucket == "" && a.Priority == 0 {
+		return &s.plain
+	}
+	return &class{laneKey: laneKey{sel: s, tenant: a.Tenant, bucket: a.Bucket, priority: int32(a.Priority)}}
 }

@@ -1,6 +1,9 @@
 package governor
 
-import "context"
+import (
+	"context"
+	"sync/atomic"
+)
 
 // watch tells the actor that a context ended. All requests that wait with the
 // same context share one, so that a batch costs one registration. It belongs to
@@ -10,10 +13,8 @@ import "context"
 // methods of the user's that it calls beside limits and breaker: contexts are
 // made to be asked from anywhere at any time.
 type watch struct {
-	core *core
-	done <-chan struct{}
 	stop func() bool
-	head *request // linked by wnext
+	head atomic.Pointer[request] // linked by wnext; atomic because of fire
 }
 
 type watches map[<-chan struct{}]*watch
@@ -25,30 +26,37 @@ const maxShared = 1024
 
 // fire is called on a goroutine of its own when the context ends, or had ended.
 func (w *watch) fire() {
-	w.core.door.post(message{kind: msgWatch, w: w})
-	w.core.wakeUp()
+	if r := w.head.Load(); r != nil { // else nobody waits with it any more
+		c := r.core()
+		c.door.post(message{kind: msgWatch, w: w})
+		c.wakeUp()
+	}
 }
 
 // add makes r's context known.
-func (ws watches) add(r *request, c *core) {
+func (ws watches) add(r *request) {
 	done := r.ctx.Done()
 	if done == nil {
 		return
 	}
 	w := ws[done]
-	if w == nil {
-		w = &watch{core: c, done: done}
-		w.stop = context.AfterFunc(r.ctx, w.fire)
+	fresh := w == nil
+	if fresh {
+		w = new(watch)
 		if len(ws) >= maxShared {
 			clear(ws) // each lives on with its requests
 		}
 		ws[done] = w
 	}
-	r.watch, r.wprev, r.wnext = w, nil, w.head
-	if w.head != nil {
-		w.head.wprev = r
+	head := w.head.Load()
+	r.watch, r.wprev, r.wnext = w, nil, head
+	if head != nil {
+		head.wprev = r
 	}
-	w.head = r
+	w.head.Store(r)
+	if fresh {
+		w.stop = context.AfterFunc(r.ctx, w.fire) // now that fire finds somebody
+	}
 }
 
 // remove forgets r, and its context with the last request that has it.
@@ -58,7 +66,7 @@ func (ws watches) remove(r *request) {
 		return
 	}
 	if r.wprev == nil {
-		w.head = r.wnext
+		w.head.Store(r.wnext)
 	} else {
 		r.wprev.wnext = r.wnext
 	}
@@ -66,10 +74,10 @@ func (ws watches) remove(r *request) {
 		r.wnext.wprev = r.wprev
 	}
 	r.watch, r.wprev, r.wnext = nil, nil, nil
-	if w.head == nil {
+	if w.head.Load() == nil {
 		w.stop()
-		if ws[w.done] == w {
-			delete(ws, w.done)
+		if done := r.ctx.Done(); ws[done] == w {
+			delete(ws, done)
 		}
 	}
 }
