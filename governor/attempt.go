@@ -8,6 +8,8 @@ import (
 
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/current"
+	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -35,7 +37,9 @@ type attempt struct {
 	n       int    // number of the attempt within the request, from 1
 	seq     uint64 // of its start; 0: it has not started
 	granted int64
-	began   int64 // start of the closure
+	began   int64 // start of the closure: the gate's last look
+	first   int64 // of the request's first attempt
+	last    error // of the attempt before
 
 	opening   bool // its cost counts in gate.opening; under gate.mu once granted
 	probe     bool
@@ -59,13 +63,20 @@ type attempt struct {
 // token finds the attempt in a context.
 type token struct{}
 
-// Value returns the attempt for the governor's own key, and otherwise what the
-// context that Submit was given has.
+// Value returns the attempt for the governor's own key and for that of
+// retry.FromContext, and otherwise what the context that Submit was given has.
 func (a *attempt) Value(key any) any {
-	if key == (token{}) {
+	if key == (token{}) || key == (current.Key{}) {
 		return a
 	}
 	return a.Context.Value(key)
+}
+
+// AttemptInfo is for retry.FromContext. What it reads is not written after the
+// closure began.
+func (a *attempt) AttemptInfo() retry.Info {
+	g := &a.core.gate
+	return retry.Info{Attempt: a.n, Last: a.last, First: g.time(a.first), Started: g.time(a.began)}
 }
 
 // attemptOf returns c's attempt whose closure was given ctx or an ancestor of
@@ -226,6 +237,10 @@ func (c *core) connect(a *attempt) error {
 // call runs the closure.
 func (a *attempt) call() {
 	c := a.core
+	a.first = a.began
+	if h := a.r.hist; h != nil && h.attempts > 0 {
+		a.first, a.last = h.first, h.err
+	}
 	c.count.started.Add(1)
 	c.waits.add(a.began - a.r.enqueued)
 	if c.bus.Wants(event.Started) {

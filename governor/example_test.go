@@ -9,12 +9,16 @@ import (
 	"log"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -137,10 +141,9 @@ func ExampleStream() {
 }
 
 // A response's body is read after the closure has returned. Until it is closed
-// the call counts as running.
+// the call counts as running, and Shutdown waits for it.
 func ExampleHold() {
 	g := newAcme()
-	defer g.Close()
 	resp, err := governor.Do(context.Background(), g, "", governor.Func(func(ctx context.Context) (*http.Response, error) {
 		resp := &http.Response{Body: io.NopCloser(strings.NewReader("hello"))}
 		resp.Body = &held{resp.Body, governor.Hold(ctx)}
@@ -152,10 +155,10 @@ func ExampleHold() {
 	fmt.Println("in flight:", g.Stats().InFlight)
 	body, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	fmt.Println(string(body), g.Stats().InFlight)
+	fmt.Println(string(body), g.Shutdown(context.Background()))
 	// Output:
 	// in flight: 1
-	// hello 0
+	// hello <nil>
 }
 
 type held struct {
@@ -281,4 +284,518 @@ func ExampleOverflow() {
 	// Output:
 	// governor: dropped from a full queue
 	// done <nil>
+}
+
+// upload is a connection to an API that keeps the parts of a file in the session.
+type upload struct {
+	parts   []string
+	refused bool
+}
+
+func (u *upload) send(part string) error {
+	if len(u.parts) == 1 && !u.refused {
+		u.refused = true
+		return &throttled{5 * time.Millisecond}
+	}
+	u.parts = append(u.parts, part)
+	return nil
+}
+
+// A file half sent must not get parts of another one, and goes on where it was:
+// whoever waits out a pause in the middle of it keeps the connection meanwhile.
+func ExampleAsk_keepConn() {
+	g, err := governor.New(governor.Config[string, *upload]{
+		Name:        "acme",
+		Vendor:      acme{},
+		MinCooldown: time.Millisecond,
+		Pool: &pool.Config[string, *upload]{
+			Open: func(context.Context, string) (*upload, error) { return &upload{}, nil },
+			Max:  1,
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+
+	var reqs []*governor.Request[[]string]
+	for _, customer := range []string{"ann", "bob"} {
+		reqs = append(reqs, governor.Submit(context.Background(), g.With(governor.Ask{Tenant: customer, KeepConn: true}), "files",
+			func(ctx context.Context, u *upload) ([]string, error) {
+				for len(u.parts) < 3 {
+					if err := u.send(customer); err != nil {
+						return nil, err
+					}
+				}
+				file := u.parts
+				u.parts = nil
+				return file, nil
+			}))
+	}
+	for _, req := range reqs {
+		fmt.Println(req.Result(context.Background()))
+	}
+	// Output:
+	// [ann ann ann] <nil>
+	// [bob bob bob] <nil>
+}
+
+// A page that somebody looks at has better things to do than to wait: it gets the
+// vendor's error at once. All others are spared the same experience.
+func ExampleAsk_noRetry() {
+	g := newAcme()
+	defer g.Close()
+	page := g.With(governor.Ask{NoRetry: true})
+	_, err := governor.Do(context.Background(), page, "", governor.Func(func(context.Context) (int, error) {
+		return 0, &throttled{time.Minute}
+	}))
+	fmt.Println(err)
+	for _, c := range g.Stats().Cooldowns {
+		fmt.Println(c.Scope, c.Phase)
+	}
+	// Output:
+	// acme: retry in 1m0s
+	// host cooling
+}
+
+// trip is a small circuit breaker: three failures in a row open it for a minute.
+// After that everything may pass again, so it needs no permits.
+type trip struct {
+	mu       sync.Mutex
+	failures int
+	until    time.Time
+}
+
+func (t *trip) Ready(now time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Before(t.until) {
+		return &breaker.OpenError{Until: t.until}
+	}
+	return nil
+}
+
+func (t *trip) Acquire(now time.Time) (breaker.Permit, error) { return 0, t.Ready(now) }
+
+func (t *trip) Report(_ breaker.Permit, now time.Time, o breaker.Outcome, _ time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch o {
+	case breaker.Success:
+		t.failures = 0
+	case breaker.Failure: // a rate limit is none: that is Neutral
+		if t.failures++; t.failures >= 3 {
+			t.failures, t.until = 0, now.Add(time.Minute)
+		}
+	}
+}
+
+// An API that is down is left alone. The calls that the breaker refuses were not
+// sent, and say when to come back.
+func ExampleConfig_breaker() {
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Breaker: &trip{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	for range 4 {
+		_, err = governor.Do(context.Background(), g, "", governor.Func(func(context.Context) (int, error) {
+			return 0, errors.New("acme: internal error")
+		}))
+		if open, ok := errors.AsType[*breaker.OpenError](err); ok {
+			fmt.Println("open for", open.RetryAfter().Round(time.Minute), governor.IsRefused(err))
+			continue
+		}
+		fmt.Println(err)
+	}
+	// Output:
+	// acme: internal error
+	// acme: internal error
+	// acme: internal error
+	// open for 1m0s true
+}
+
+// Whether a call that failed for good may have done something is what decides
+// if it can be sent again by other means.
+func ExampleGaveUpError() {
+	g, err := governor.New(governor.PlainConfig{
+		Name:            "acme",
+		Vendor:          acme{},
+		Retry:           &retry.Config{Attempts: 3, Backoff: backoff.None},
+		LimitedAttempts: 1, // to give up at the first refusal
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	for _, answer := range []error{errors.New("acme: internal error"), &throttled{time.Minute}} {
+		_, err := governor.Do(context.Background(), g, "", governor.Func(func(context.Context) (int, error) { return 0, answer }))
+		var gaveUp *governor.GaveUpError
+		if errors.As(err, &gaveUp) {
+			fmt.Println(gaveUp.Attempts, gaveUp.Err, "- not executed:", governor.IsRefused(err))
+		}
+	}
+	// Output:
+	// 3 acme: internal error - not executed: false
+	// 1 acme: retry in 1m0s - not executed: true
+}
+
+// A closure that waits for another call of its own governor holds a slot
+// meanwhile. With no slot spare it would wait for itself, and is told so.
+func ExampleDo_reentrant() {
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Workers: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	ctx := context.Background()
+	page := governor.Func(func(context.Context) (int, error) { return 10, nil })
+
+	_, err = governor.Do(ctx, g, "", governor.Func(func(ctx context.Context) (int, error) {
+		return governor.Do(ctx, g, "", page) // ctx is the closure's: so it is noticed
+	}))
+	fmt.Println(errors.Is(err, governor.ErrReentrant))
+
+	// One call after the other needs one slot.
+	pages, err := governor.Do(ctx, g, "", governor.Func(func(context.Context) (int, error) { return 2, nil }))
+	fmt.Println(pages, err)
+	for range pages {
+		fmt.Println(governor.Do(ctx, g, "", page))
+	}
+	// Output:
+	// true
+	// 2 <nil>
+	// 10 <nil>
+	// 10 <nil>
+}
+
+// Nothing can stop a closure that ignores its context. Close does not wait for it
+// for ever, and says how many there are.
+func ExampleForcedError() {
+	g, err := governor.New(governor.PlainConfig{Name: "acme", CloseGrace: time.Millisecond})
+	if err != nil {
+		log.Fatal(err)
+	}
+	started, never := make(chan struct{}), make(chan struct{})
+	defer close(never)
+	req := governor.Submit(context.Background(), g, "", governor.Func(func(context.Context) (int, error) {
+		close(started)
+		<-never
+		return 1, nil
+	}))
+	<-started
+
+	if forced, ok := errors.AsType[*governor.ForcedError](g.Close()); ok {
+		fmt.Println("still running:", forced.Running)
+	}
+	_, err = req.Result(context.Background()) // who waits for it is not left waiting
+	fmt.Println(errors.Is(err, governor.ErrAbandoned), governor.IsRefused(err))
+	// Output:
+	// still running: 1
+	// true false
+}
+
+// The vendor has announced that an endpoint will be away for an hour, by mail.
+// Nobody runs into it, and nothing else stops.
+func ExampleGovernor_learn() {
+	g := newAcme()
+	defer g.Close()
+	endpoint := throttle.Scope{Level: throttle.Bucket, Key: "reports"}
+	g.Learn(throttle.Signal{
+		Kind: throttle.KindOverload, Scope: endpoint, Until: time.Now().Add(time.Hour), Source: "announced maintenance",
+	})
+	call := func(bucket string) error {
+		_, err := governor.Do(context.Background(), g.With(governor.Ask{Bucket: bucket}), "",
+			governor.Func(func(context.Context) (int, error) { return 1, nil }))
+		return err
+	}
+
+	if cooling, ok := errors.AsType[*governor.CooldownError](call("reports")); ok {
+		fmt.Println(cooling.Scope, "-", cooling.Signal.Source)
+	}
+	fmt.Println("campaigns:", call("campaigns"))
+
+	g.Clear(endpoint) // it was back earlier
+	fmt.Println("reports:", call("reports"))
+	// Output:
+	// bucket:reports - announced maintenance
+	// campaigns: <nil>
+	// reports: <nil>
+}
+
+// While credentials are being replaced nothing starts, and nothing is lost.
+func ExampleGovernor_pause() {
+	g := newAcme()
+	defer g.Close()
+	g.Pause()
+	req := governor.Submit(context.Background(), g, "", governor.Func(func(context.Context) (string, error) { return "done", nil }))
+	s := g.Stats()
+	fmt.Println("paused:", s.Paused, "queued:", s.Queued, "the request:", req.State())
+
+	g.Resume()
+	fmt.Println(req.Result(context.Background()))
+	// Output:
+	// paused: true queued: 1 the request: queued
+	// done <nil>
+}
+
+// A queue that is made shorter in an emergency. What is too much is turned away
+// at once, as Overflow says, and callers can use that time.
+func ExampleGovernor_setMaxQueue() {
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Overflow: governor.Reject})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	g.Pause()
+	var reqs []*governor.Request[int]
+	for i := range 3 {
+		reqs = append(reqs, governor.Submit(context.Background(), g, "", governor.Func(func(context.Context) (int, error) { return i, nil })))
+	}
+	if err := g.SetMaxQueue(1); err != nil {
+		log.Fatal(err)
+	}
+	g.Resume()
+	for _, req := range reqs {
+		_, err := req.Result(context.Background())
+		fmt.Println(err, errors.Is(err, governor.ErrQueueFull))
+	}
+	// Output:
+	// <nil> false
+	// governor: queue full true
+	// governor: queue full true
+}
+
+// Requests that were not executed can be sent elsewhere without doing anything
+// twice.
+func ExampleIsRefused_elsewhere() {
+	first, second := newAcme(), newAcme() // two accounts, say
+	defer first.Close()
+	defer second.Close()
+	first.Learn(throttle.Signal{Kind: throttle.KindQuota, Delay: 10 * time.Hour}) // is used up for today
+
+	for _, g := range []*governor.Plain{first, second} {
+		v, err := governor.Do(context.Background(), g, "", governor.Func(func(context.Context) (string, error) { return "done", nil }))
+		if governor.IsRefused(err) {
+			fmt.Println("not sent:", errors.Is(err, governor.ErrCooling))
+			continue
+		}
+		fmt.Println(v, err)
+		break
+	}
+	// Output:
+	// not sent: true
+	// done <nil>
+}
+
+// A deadline of the context is a latest start, too. When it is known that a
+// request cannot make it, its caller hears so now, not when the time is up.
+func ExampleLateError() {
+	g := newAcme()
+	defer g.Close()
+	g.Learn(throttle.Signal{Delay: 10 * time.Minute})
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := governor.Do(ctx, g, "", governor.Func(func(context.Context) (int, error) { return 1, nil }))
+	if late, ok := errors.AsType[*governor.LateError](err); ok {
+		fmt.Println("could start", late.Could.Sub(late.By).Round(time.Minute), "too late")
+	}
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), ctx.Err())
+	// Output:
+	// could start 9m0s too late
+	// true <nil>
+}
+
+// A bug in one closure ends that request and nothing else.
+func ExamplePanicError() {
+	g := newAcme()
+	defer g.Close()
+	_, err := governor.Do(context.Background(), g, "", governor.Func(func(context.Context) (int, error) {
+		var rows []int
+		return rows[7], nil
+	}))
+	if p, ok := errors.AsType[*governor.PanicError](err); ok {
+		fmt.Println(p.Value)
+		fmt.Println("with a stack:", len(p.Stack) > 0, "- not executed:", governor.IsRefused(err))
+	}
+	// Output:
+	// runtime error: index out of range [7] with length 0
+	// with a stack: true - not executed: false
+}
+
+// Cancel ends a request wherever it is: one that waits leaves the queue without
+// ever having run, one that runs has its context cancelled and has the last word.
+func ExampleRequest_cancel() {
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Workers: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	started := make(chan struct{})
+	running := governor.Submit(context.Background(), g, "", governor.Func(func(ctx context.Context) (string, error) {
+		close(started)
+		<-ctx.Done()
+		return "", fmt.Errorf("report: %w", context.Cause(ctx))
+	}))
+	<-started
+	waiting := governor.Submit(context.Background(), g, "", governor.Func(func(context.Context) (string, error) { return "never", nil }))
+	fmt.Println(running.State(), waiting.State())
+
+	waiting.Cancel()
+	<-waiting.Done()
+	running.Cancel()
+	<-running.Done()
+	for _, req := range []*governor.Request[string]{waiting, running} {
+		_, err := req.Result(context.Background())
+		fmt.Println(err, "- not executed:", governor.IsRefused(err))
+	}
+	// Output:
+	// running queued
+	// governor: cancelled while waiting: context canceled - not executed: true
+	// report: context canceled - not executed: false
+}
+
+// Leaving cancels nothing: who comes back later, or somebody else, finds the
+// result.
+func ExampleRequest_Result() {
+	g := newAcme()
+	defer g.Close()
+	g.Pause()
+	req := governor.Submit(context.Background(), g, "", governor.Func(func(context.Context) (string, error) { return "done", nil }))
+
+	visit, leave := context.WithCancel(context.Background())
+	leave()
+	_, err := req.Result(visit)
+	fmt.Println(err)
+
+	g.Resume()
+	fmt.Println(req.Result(context.Background()))
+	fmt.Println(req.Result(visit)) // it is there now, and costs no waiting
+	// Output:
+	// context canceled
+	// done <nil>
+	// done <nil>
+}
+
+// perCustomer is an adapter for an API that counts every customer by itself.
+type perCustomer struct{ acme }
+
+func (perCustomer) Signals(err error, at time.Time) []throttle.Signal {
+	e, ok := errors.AsType[*throttled](err)
+	if !ok {
+		return nil
+	}
+	return []throttle.Signal{{
+		Kind:   throttle.KindQuota,
+		Scope:  throttle.Scope{Level: throttle.Tenant}, // without a key: the refused request's own
+		Delay:  e.retryIn,
+		Source: "operations per day",
+	}}
+}
+
+// With a DelayError alone, one customer who has used up a quota would stop all.
+func ExampleSignaler() {
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Vendor: perCustomer{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	for _, customer := range []string{"ann", "bob"} {
+		_, err := governor.Do(context.Background(), g.With(governor.Ask{Tenant: customer}), "", governor.Func(func(context.Context) (int, error) {
+			if customer == "ann" {
+				return 0, &throttled{8 * time.Hour}
+			}
+			return 1, nil
+		}))
+		if cooling, ok := errors.AsType[*governor.CooldownError](err); ok {
+			fmt.Println(cooling.Scope, cooling.Signal.Kind, "-", cooling.Signal.Source)
+			continue
+		}
+		fmt.Println(customer, err)
+	}
+	// Output:
+	// tenant:ann quota - operations per day
+	// bob <nil>
+}
+
+// What an operator wants to see: whose work waits, and for what.
+func ExampleStats() {
+	g := newAcme()
+	defer g.Close()
+	g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "ann"}, Delay: time.Minute, Source: "Retry-After: 60"})
+	g.Pause() // else bob's would not wait
+	for _, customer := range []string{"ann", "bob", "ann"} {
+		governor.Submit(context.Background(), g.With(governor.Ask{Tenant: customer}), "",
+			governor.Func(func(context.Context) (int, error) { return 1, nil }))
+	}
+	s := g.Stats()
+	fmt.Println(s.Queued, "of at most", s.MaxQueue, "wait, in flight:", s.InFlight)
+	for _, l := range s.Lanes {
+		fmt.Println(l.Tenant, l.Waiting)
+	}
+	for _, c := range s.Cooldowns {
+		fmt.Println(c.Scope, c.Phase, c.Signal.Source)
+	}
+	// Output:
+	// 3 of at most 10000 wait, in flight: 0
+	// ann 2
+	// bob 1
+	// tenant:ann cooling Retry-After: 60
+}
+
+// The counters tell what the vendor's limits have cost. After Shutdown they are
+// final.
+func ExampleStats_counters() {
+	g := newAcme()
+	c := &client{refusals: 1}
+	_, err := governor.Do(context.Background(), g, "", governor.Func(func(ctx context.Context) (string, error) { return c.report(ctx, "ann") }))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := g.Shutdown(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	s := g.Stats()
+	fmt.Println("requests:", s.Submitted, "succeeded:", s.Succeeded)
+	fmt.Println("attempts:", s.Started, "refused:", s.Limited, "pauses:", s.Episodes)
+	// Output:
+	// requests: 1 succeeded: 1
+	// attempts: 2 refused: 1 pauses: 1
+}
+
+// errBusy is all that the client of an API without manners says.
+var errBusy = errors.New("busy")
+
+// curt is that API's adapter.
+type curt struct{}
+
+func (curt) DelayError(err error) (delay time.Duration, limited bool) {
+	return throttle.Unknown, errors.Is(err, errBusy)
+}
+
+// A vendor that never says for how long. The governor guesses, longer each time,
+// so it is called less and less until it answers again.
+func ExampleVendor() {
+	g, err := governor.New(governor.PlainConfig{
+		Name: "acme", Vendor: curt{}, MinCooldown: time.Millisecond,
+		Guess: backoff.Exponential{Initial: 2 * time.Millisecond, Multiplier: 3}, // rather seconds
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	pauses := make(chan time.Duration, 9)
+	stop := g.Listen(func(e event.Event) { pauses <- e.Delay }, event.Cooling)
+	defer stop()
+
+	attempts := 0
+	_, err = governor.Do(context.Background(), g, "", governor.Func(func(context.Context) (int, error) {
+		if attempts++; attempts <= 3 {
+			return 0, errBusy
+		}
+		return 1, nil
+	}))
+	fmt.Println(err, <-pauses, <-pauses, <-pauses)
+	// Output: <nil> 2ms 6ms 18ms
 }

@@ -36,6 +36,39 @@ func TestPanicIsTheRequestsErrorAndFreesTheSlot(t *testing.T) {
 	})
 }
 
+func TestClosureLearnsWhichAttemptItIs(t *testing.T) {
+	set := func(c *governor.PlainConfig) {
+		c.Retry = &retry.Config{Attempts: 3, Backoff: backoff.Constant(time.Second)}
+	}
+	bubble(t, set, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		steps := []error{governortest.Limited(5 * time.Second), errors.New("broken"), nil}
+		type key struct{}
+		var seen []retry.Info
+		_, err := governor.Do(context.WithValue(t.Context(), key{}, "kept"), g, "", governor.Func(func(ctx context.Context) (int, error) {
+			info, ok := retry.FromContext(ctx)
+			if !ok || ctx.Value(key{}) != "kept" {
+				t.Errorf("attempt %d: told %v, the caller's value is %v", len(seen)+1, ok, ctx.Value(key{}))
+			}
+			seen = append(seen, info)
+			time.Sleep(time.Second)
+			return 0, steps[len(seen)-1]
+		}))
+		if err != nil || len(seen) != 3 {
+			t.Fatal(err, seen)
+		}
+		for i, want := range []retry.Info{
+			{Attempt: 1, First: start, Started: start},
+			{Attempt: 2, Last: steps[0], First: start, Started: start.Add(6 * time.Second)},
+			{Attempt: 3, Last: steps[1], First: start, Started: start.Add(8 * time.Second)},
+		} {
+			if seen[i] != want {
+				t.Errorf("attempt %d: %+v, want %+v", i+1, seen[i], want)
+			}
+		}
+	})
+}
+
 func TestGoexitCompletesTheRequestAndFreesTheSlot(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
 		for range 3 {

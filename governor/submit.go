@@ -26,6 +26,7 @@ func Func[R any](fn func(context.Context) (R, error)) func(context.Context, stru
 // request is cancelled and when the governor is closed. When ctx ends before fn
 // started, fn is not called. fn may be called again after an attempt that the
 // vendor refused, or that Config.Retry repeats; never twice at once.
+// retry.FromContext tells it which attempt it is.
 //
 // Nothing obtained from the connection may be used after fn returned. Whoever
 // needs it longer uses Stream or Hold.

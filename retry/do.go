@@ -18,7 +18,8 @@ import (
 //     before the wait's end, one that matches context.DeadlineExceeded and the
 //     last error, at once.
 //
-// fn gets ctx. Once ctx has ended, no attempt begins, not even the first, and a
+// fn gets ctx, from the second call on one that descends from it and tells the
+// attempt; see FromContext. Once ctx has ended, no attempt begins, not even the first, and a
 // wait ends at once; but Do does not cut fn short: fn has to heed ctx itself. A
 // cfg for which Validate returns an error, and a nil fn, are refused with an
 // error that matches ErrInvalid.
@@ -38,14 +39,15 @@ func Do[R any](ctx context.Context, cfg Config, fn func(context.Context) (R, err
 		return result, ended(ctx, 0, nil)
 	}
 	r := run{cfg: cfg, start: time.Now()}
-	for {
-		result, err := fn(ctx)
+	for call := ctx; ; {
+		result, err := fn(call)
 		if err == nil {
 			return result, nil
 		}
 		if err := r.failed(ctx, err); err != nil {
 			return result, err
 		}
+		call = &attempt{ctx, Info{Attempt: r.step.Attempt + 1, Last: err, First: r.start, Started: time.Now()}}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
@@ -69,4 +70,95 @@ func ExampleExhaustedError() {
 	// Output:
 	// 2 out of attempts busy
 	// true true
+}
+
+// statusError is a client's own error. Its methods are all that this package
+// wants to know, so the client need not import it.
+type statusError struct {
+	status int
+	wait   time.Duration // of Retry-After; -1 when there was none
+}
+
+func (e *statusError) Error() string             { return http.StatusText(e.status) }
+func (e *statusError) RetryAfter() time.Duration { return e.wait }
+func (e *statusError) Permanent() bool {
+	return e.status < 500 && e.status != http.StatusTooManyRequests
+}
+
+// A call that creates something is repeated only after failures that say that it
+// was not executed.
+func ExampleConfig_retryIf() {
+	cfg := retry.Config{
+		Attempts: 3,
+		Backoff:  backoff.None,
+		RetryIf: func(err error) bool {
+			e, ok := errors.AsType[*statusError](err)
+			return ok && e.status == http.StatusServiceUnavailable // it was not executed
+		},
+	}
+	for _, failure := range []error{
+		&statusError{http.StatusServiceUnavailable, -1},
+		errors.New("connection reset"),        // it may have been
+		&statusError{http.StatusNotFound, -1}, // Permanent: RetryIf is not asked
+	} {
+		n := 0
+		_, err := retry.Do(context.Background(), cfg, func(context.Context) (int, error) {
+			n++
+			return 0, failure
+		})
+		fmt.Println(n, errors.Is(err, retry.ErrExhausted), errors.Is(err, failure))
+	}
+	// Output:
+	// 3 true true
+	// 1 false true
+	// 1 false true
+}
+
+// What a server asks for is waited at least, whatever the backoff says.
+func ExampleRetryAfter() {
+	cfg := retry.Config{Backoff: backoff.Constant(time.Second)}
+	for _, wait := range []time.Duration{20 * time.Second, 0, -1} {
+		err := fmt.Errorf("list campaigns: %w", &statusError{http.StatusServiceUnavailable, wait})
+		hint, ok := retry.RetryAfter(err)
+		next, _, _ := cfg.Next(backoff.Step{Attempt: 1, Err: err})
+		fmt.Println(hint, ok, "- waits", next)
+	}
+	// Output:
+	// 20s true - waits 20s
+	// 0s true - waits 1s
+	// 0s false - waits 1s
+}
+
+func ExampleIsPermanent() {
+	err := errors.Join(errors.New("cache: miss"), &statusError{http.StatusForbidden, -1})
+	fmt.Println(retry.IsPermanent(err), retry.IsPermanent(&statusError{http.StatusBadGateway, -1}))
+	// Output: true false
+}
+
+// A wait that would outlast the deadline is not begun: who called has the time
+// that is left for something else.
+func ExampleDo_deadline() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := retry.Do(ctx, retry.Config{Backoff: backoff.Constant(time.Hour)},
+		func(context.Context) (int, error) { return 0, errBusy })
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, errBusy), ctx.Err())
+	// Output: true true <nil>
+}
+
+// Validate tells of a configuration read from a file what is wrong with it before
+// the first failure does.
+func ExampleConfig_Validate() {
+	for _, c := range []retry.Config{
+		{},
+		{MaxElapsed: -time.Second},
+		{Backoff: backoff.Exponential{Initial: -time.Second}},
+	} {
+		err := c.Validate()
+		fmt.Println(errors.Is(err, retry.ErrInvalid), err)
+	}
+	// Output:
+	// false <nil>
+	// true retry: invalid configuration: MaxElapsed is -1s, less than 0
+	// true retry: invalid configuration: Backoff: backoff: invalid schedule: Exponential.Initial is -1s, less than 0
 }

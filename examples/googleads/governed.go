@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
@@ -15,19 +16,20 @@ import (
 
 // governedDriver makes every call through one governor.
 type governedDriver struct {
-	g *governor.Governor[adsclient.Service, *adsclient.Client]
+	g     *governor.Governor[adsclient.Service, *adsclient.Client]
+	heard chan struct{} // closed when the meter has heard all there is to hear
 }
 
 // newGoverned returns a driver whose calls limit lets through: one that learns
 // the quota, or one that knows it.
-func newGoverned(o *options, conns *adsclient.Conns, limit limiter.Limiter) (*governedDriver, error) {
+func newGoverned(o *options, sess *session, limit limiter.Limiter) (*governedDriver, error) {
 	var next atomic.Int64
 	g, err := governor.New(governor.Config[adsclient.Service, *adsclient.Client]{
 		Name:   "googleads",
 		Vendor: vendors.GoogleAds(),
 		Pool: &pool.Config[adsclient.Service, *adsclient.Client]{
 			Open: func(_ context.Context, s adsclient.Service) (*adsclient.Client, error) {
-				return conns.Client(s, int(next.Add(1))), nil
+				return sess.conns.Client(s, int(next.Add(1))), nil
 			},
 			Max: o.workers,
 		},
@@ -38,7 +40,18 @@ func newGoverned(o *options, conns *adsclient.Conns, limit limiter.Limiter) (*go
 		CloseGrace:   drainTime,
 		ShutdownDrop: true,
 	})
-	return &governedDriver{g}, err
+	if err != nil {
+		return nil, err
+	}
+	d := &governedDriver{g, make(chan struct{})}
+	g.Listen(func(e event.Event) {
+		if e.Kind == event.Closed {
+			close(d.heard)
+			return
+		}
+		sess.meter.Received(e.Scope, e.Time, e.Until) // the gate had just recorded it
+	}, event.Cooling, event.Extended, event.Closed)
+	return d, nil
 }
 
 // learning is a limit that finds out the quota, beginning with -start-rate.
@@ -87,4 +100,8 @@ func (d *governedDriver) all(ctx context.Context, calls []call, ended func(int, 
 	}
 }
 
-func (d *governedDriver) close() { d.g.Close() } // nothing runs any more
+func (d *governedDriver) close() {
+	if d.g.Close() == nil { // nothing runs any more
+		<-d.heard
+	}
+}

@@ -15,6 +15,7 @@ import (
 // the others were told meanwhile.
 type naiveDriver struct {
 	conns   *adsclient.Conns
+	meter   *adsclient.Meter
 	workers int
 	next    atomic.Int64
 }
@@ -35,6 +36,7 @@ func (d *naiveDriver) one(ctx context.Context, c call) error {
 		if !limited {
 			return err
 		}
+		d.meter.Heard(c.tenant, err)
 		select {
 		case <-time.After(max(delay, time.Millisecond)):
 		case <-ctx.Done():

@@ -49,11 +49,10 @@ func runMode(ctx context.Context, o *options, t *target, m mode, stderr io.Write
 		return nil, describe(err)
 	}
 	defer s.close()
-	d, err := newDriver(o, m, s.conns)
+	d, err := newDriver(o, m, s)
 	if err != nil {
 		return nil, err
 	}
-	defer d.close()
 	j := &job{o: o, driver: d}
 
 	watch := newProgress(o, stderr, m, j, s)
@@ -66,6 +65,7 @@ func runMode(ctx context.Context, o *options, t *target, m mode, stderr io.Write
 	err = j.run(working) // that it was stopped, the table tells
 	end := time.Now()
 	watch.stop()
+	d.close()
 	if err != nil && working.Err() == nil {
 		return nil, describe(err)
 	}
@@ -76,12 +76,12 @@ func runMode(ctx context.Context, o *options, t *target, m mode, stderr io.Write
 	return r, describe(err)
 }
 
-func newDriver(o *options, m mode, conns *adsclient.Conns) (driver, error) {
+func newDriver(o *options, m mode, s *session) (driver, error) {
 	var limit limiter.Limiter
 	var err error
 	switch m {
 	case naive:
-		return &naiveDriver{conns: conns, workers: o.workers}, nil
+		return &naiveDriver{conns: s.conns, meter: s.meter, workers: o.workers}, nil
 	case governed:
 		limit, err = learning(o)
 	case configured:
@@ -90,14 +90,14 @@ func newDriver(o *options, m mode, conns *adsclient.Conns) (driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newGoverned(o, conns, limit)
+	return newGoverned(o, s, limit)
 }
 
 // summarize puts together what job, meter and server know.
 func summarize(o *options, m mode, j *job, s *session, end time.Time) *result {
 	st, c := j.state(), s.meter.Counts()
 	r := &result{mode: m, total: st.total, failed: st.failed, first: describe(st.first), sum: st.sum}
-	r.Calls, r.Completed, r.Refused, r.DuringPause, r.Rows = c.Calls, st.done, c.Refused, c.DuringPause, st.sum.Rows
+	r.Calls, r.Completed, r.Refused, r.DuringPause, r.Rows = c.Calls, st.done, c.Refused, s.meter.DuringPause(), st.sum.Rows
 	r.Escalations, r.LongestPause = c.Escalations, c.Longest.Milliseconds()
 	if s.server != nil {
 		seen := s.server.Seen()

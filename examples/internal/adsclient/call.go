@@ -65,7 +65,7 @@ func (c *Client) call(ctx context.Context, a Access, do func(context.Context) (m
 	if err != nil {
 		return err
 	}
-	if err := c.cfg.Meter.begin(a.Customer); err != nil {
+	if err := c.cfg.Meter.begin(ctx, a.Customer); err != nil {
 		return err
 	}
 	trailer, err := do(ctx)

@@ -1,10 +1,13 @@
 package adsclient
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 	"github.com/flyball-go/flyball/vendors"
 )
@@ -17,7 +20,6 @@ var ErrMaxCalls = errors.New("the number of calls allowed by -max-calls is used 
 type Counts struct {
 	Calls       int64         // attempts begun
 	Refused     int64         // of them refused for their rate
-	DuringPause int64         // begun although a refusal received before had announced a pause that was not over
 	Escalations int64         // pauses that grew while they ran
 	Longest     time.Duration // the longest pause announced
 	Since       time.Time     // the first attempt's beginning; zero before it
@@ -25,7 +27,8 @@ type Counts struct {
 
 // Meter measures how a client behaves, from what the client itself can know. It
 // sits around the call itself, so that it measures any way of deciding when to
-// call in the same way.
+// call in the same way. When the client knew of a pause, though, only whoever
+// decides can say: see Received.
 //
 // All methods are safe for simultaneous use by multiple goroutines.
 type Meter struct {
@@ -36,29 +39,65 @@ type Meter struct {
 	counts  Counts
 	host    pause
 	tenants map[string]*pause
+	begun   []begun
+	known   map[string][]span
 }
 
 // pause is what a limit has announced.
 type pause struct {
-	since time.Time // the receipt of the refusal that announced it first
 	until time.Time
 	delay time.Duration
 }
 
-// sameMoment is how close together a receipt and a beginning, on two goroutines,
-// count as simultaneous. The Meter sees a refusal a few microseconds before
-// whoever made the call does, and a beginning as long after it was decided.
-const sameMoment = time.Millisecond
-
-// known reports whether an attempt that begins now does so although the pause
-// was announced.
-func (p *pause) known(now time.Time) bool {
-	return now.Before(p.until) && now.Sub(p.since) > sameMoment
+// begun is the beginning of an attempt.
+type begun struct {
+	at     time.Time
+	tenant string
 }
+
+func (b begun) in(s span) bool { return b.at.After(s.from) && b.at.Before(s.to) }
+
+// span is a time in which the client knew that it was to pause.
+type span struct{ from, to time.Time }
 
 // NewMeter returns a Meter that allows max calls; 0: any number.
 func NewMeter(max int64) *Meter {
-	return &Meter{max: max, adapter: vendors.GoogleAds(), tenants: map[string]*pause{}}
+	return &Meter{max: max, adapter: vendors.GoogleAds(), tenants: map[string]*pause{}, known: map[string][]span{}}
+}
+
+// Received notes that from now at on the client knew that scope was to be left
+// alone until until. It may say so late.
+func (m *Meter) Received(scope string, at, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known[scope] = append(m.known[scope], span{at, until})
+}
+
+// Heard notes what err announced, the end of one of tenant's calls: the caller
+// knows it now. It is for callers without a governor.
+func (m *Meter) Heard(tenant string, err error) {
+	now := time.Now()
+	for _, s := range m.adapter.Signals(err, now) {
+		if s.Scope.Level == throttle.Tenant && s.Scope.Key == "" {
+			s.Scope.Key = tenant
+		}
+		m.Received(s.Scope.String(), now, now.Add(max(0, s.Delay)))
+	}
+}
+
+// DuringPause counts the attempts begun in a pause that the client knew of: after
+// the receipt of a refusal that announced it, and before its end.
+func (m *Meter) DuringPause() (n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	host := throttle.Scope{}.String()
+	for _, b := range m.begun {
+		own := throttle.Scope{Level: throttle.Tenant, Key: b.tenant}.String()
+		if slices.ContainsFunc(m.known[host], b.in) || slices.ContainsFunc(m.known[own], b.in) {
+			n++
+		}
+	}
+	return n
 }
 
 // Counts returns the counts so far, all of one moment.
@@ -75,8 +114,9 @@ func (m *Meter) Paused() time.Duration {
 	return max(0, time.Until(m.host.until))
 }
 
-// begin counts an attempt for a tenant that begins now.
-func (m *Meter) begin(tenant string) error {
+// begin counts an attempt for a tenant. It begins when whoever decided says so,
+// by the context, that it did; otherwise now.
+func (m *Meter) begin(ctx context.Context, tenant string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.max > 0 && m.counts.Calls >= m.max {
@@ -87,9 +127,11 @@ func (m *Meter) begin(tenant string) error {
 		m.counts.Since = now
 	}
 	m.counts.Calls++
-	if own := m.tenants[tenant]; m.host.known(now) || own != nil && own.known(now) {
-		m.counts.DuringPause++
+	b := begun{now, tenant}
+	if info, ok := retry.FromContext(ctx); ok {
+		b.at = info.Started
 	}
+	m.begun = append(m.begun, b)
 	return nil
 }
 
@@ -135,7 +177,7 @@ func (m *Meter) learn(p *pause, at time.Time, delay time.Duration) {
 	end := at.Add(delay)
 	switch {
 	case !at.Before(p.until):
-		p.since, p.delay, p.until = at, delay, end
+		p.delay, p.until = delay, end
 	case end.After(p.until):
 		if delay >= p.delay && end.Sub(p.until) > max(5*time.Millisecond, p.delay/100) {
 			m.counts.Escalations++

@@ -1,6 +1,7 @@
 package adsclient
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,7 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/examples/internal/adspb"
+	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
 	"github.com/flyball-go/flyball/vendors"
 )
 
@@ -40,9 +44,13 @@ func TestMeter(t *testing.T) {
 		m := NewMeter(0)
 		begin := func(tenant string) {
 			t.Helper()
-			if err := m.begin(tenant); err != nil {
+			if err := m.begin(t.Context(), tenant); err != nil {
 				t.Fatal(err)
 			}
+		}
+		end := func(tenant string, err error) {
+			m.end(tenant, err)
+			m.Heard(tenant, err)
 		}
 		host := func(delay time.Duration) error {
 			return quotaError(t, "v25", adspb.QuotaErrorDetails_DEVELOPER, delay, true)
@@ -50,41 +58,66 @@ func TestMeter(t *testing.T) {
 		begin("a") // three at once,
 		begin("b")
 		begin("c")
-		m.end("a", host(10*time.Second)) // one is refused,
-		m.end("b", nil)
+		end("a", host(10*time.Second)) // one is refused,
+		end("b", nil)
 		time.Sleep(time.Millisecond)
-		m.end("c", host(9999*time.Millisecond)) // and one more that was on its way
-		if c := m.Counts(); c.Calls != 3 || c.Refused != 2 || c.DuringPause != 0 || c.Escalations != 0 || c.Longest != 10*time.Second {
-			t.Fatalf("%+v", c)
+		end("c", host(9999*time.Millisecond)) // and one more that was on its way
+		if c := m.Counts(); c.Calls != 3 || c.Refused != 2 || m.DuringPause() != 0 || c.Escalations != 0 || c.Longest != 10*time.Second {
+			t.Fatalf("%+v, %d in a pause", c, m.DuringPause())
 		}
 		time.Sleep(10*time.Second - 2*time.Millisecond)
 		begin("a") // too early: the pause grows
-		m.end("a", host(20*time.Second))
-		if c := m.Counts(); c.DuringPause != 1 || c.Escalations != 1 || c.Longest != 20*time.Second || m.Paused() != 20*time.Second {
-			t.Fatalf("%+v, %v left", c, m.Paused())
+		end("a", host(20*time.Second))
+		if c := m.Counts(); m.DuringPause() != 1 || c.Escalations != 1 || c.Longest != 20*time.Second || m.Paused() != 20*time.Second {
+			t.Fatalf("%+v, %d in a pause, %v left", c, m.DuringPause(), m.Paused())
 		}
 		time.Sleep(20 * time.Second)
 		begin("a") // in time
-		m.end("a", host(10*time.Second))
+		end("a", host(10*time.Second))
 		time.Sleep(10 * time.Second)
-		if c := m.Counts(); c.DuringPause != 1 || c.Escalations != 1 || c.Refused != 4 {
-			t.Fatalf("%+v", c)
+		if c := m.Counts(); m.DuringPause() != 1 || c.Escalations != 1 || c.Refused != 4 {
+			t.Fatalf("%+v, %d in a pause", c, m.DuringPause())
 		}
 		// The pause of an account concerns it alone.
-		m.end("a", quotaError(t, "v25", adspb.QuotaErrorDetails_ACCOUNT, time.Second, true))
-		begin("a") // at the same moment: it cannot have known
-		time.Sleep(sameMoment + 1)
+		end("a", quotaError(t, "v25", adspb.QuotaErrorDetails_ACCOUNT, time.Second, true))
+		time.Sleep(1)
 		begin("b")
-		if c := m.Counts(); c.DuringPause != 1 {
-			t.Fatalf("%+v", c)
+		if n := m.DuringPause(); n != 1 {
+			t.Fatalf("%d in a pause", n)
 		}
 		begin("a")
-		if c := m.Counts(); c.DuringPause != 2 {
+		if n := m.DuringPause(); n != 2 {
+			t.Fatalf("%d in a pause", n)
+		}
+		end("b", errors.New("broken"))
+		if c := m.Counts(); c.Refused != 5 || c.Calls != 7 {
 			t.Fatalf("%+v", c)
 		}
-		m.end("b", errors.New("broken"))
-		if c := m.Counts(); c.Refused != 5 || c.Calls != 8 {
-			t.Fatalf("%+v", c)
+	})
+}
+
+// Under a governor an attempt begins with the gate's last look, and a refusal is
+// known when the gate has recorded it: of both the meter hears later.
+func TestMeterTakesTheGovernorsMoments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMeter(0)
+		var ctx context.Context
+		retry.Do(t.Context(), retry.Config{Attempts: 2, Backoff: backoff.Constant(0)}, func(c context.Context) (int, error) {
+			ctx = c // of the second attempt: it started now
+			return 0, errors.New("again")
+		})
+		time.Sleep(time.Millisecond)
+		received := time.Now()
+		time.Sleep(time.Millisecond)
+		if err := m.begin(ctx, "a"); err != nil { // had started before
+			t.Fatal(err)
+		}
+		if err := m.begin(t.Context(), "a"); err != nil { // starts now
+			t.Fatal(err)
+		}
+		m.Received(throttle.Scope{}.String(), received, received.Add(time.Second))
+		if n := m.DuringPause(); n != 1 {
+			t.Errorf("%d attempts begun in the pause, want the second alone", n)
 		}
 	})
 }
@@ -92,7 +125,7 @@ func TestMeter(t *testing.T) {
 func TestMeterMaxCalls(t *testing.T) {
 	m := NewMeter(2)
 	for i, want := range []error{nil, nil, ErrMaxCalls, ErrMaxCalls} {
-		if err := m.begin(""); err != want {
+		if err := m.begin(t.Context(), ""); err != want {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}

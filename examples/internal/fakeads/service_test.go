@@ -90,6 +90,7 @@ func (b *bench) search(customer, query string) ([]*adspb.GoogleAdsRow, error) {
 	var rows []*adspb.GoogleAdsRow
 	err := b.conns.Client(adsclient.GoogleAds, 0).SearchStream(b.t.Context(), adsclient.Access{Customer: customer, Login: b.root()}, query,
 		func(r []*adspb.GoogleAdsRow) { rows = append(rows, r...) })
+	b.meter.Heard(customer, err)
 	return rows, err
 }
 
