@@ -1,9 +1,13 @@
 package limiter_test
 
 import (
+	"context"
 	"fmt"
+	"log"
+	"sync/atomic"
 	"time"
 
+	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
 )
 
@@ -87,4 +91,161 @@ func ExamplePace() {
 	// Output:
 	// few refusals: true
 	// near 50/s: true
+}
+
+// daily is a budget that begins anew at midnight UTC, all at once: what some
+// vendors have, and no bucket does. It ignores keys, and so is for a host.
+type daily struct {
+	budget int
+	used   int
+	ends   time.Time // of the day that used belongs to
+}
+
+func (d *daily) Wait(now time.Time, key string, n int) time.Duration {
+	switch {
+	case n > d.budget:
+		return limiter.Never
+	case d.used+n <= d.budget, !now.Before(d.ends):
+		return 0
+	}
+	return d.ends.Sub(now)
+}
+
+func (d *daily) Take(now time.Time, key string, n int) {
+	if !now.Before(d.ends) {
+		d.used, d.ends = 0, now.UTC().Truncate(24*time.Hour).Add(24*time.Hour)
+	}
+	d.used += n
+}
+
+// Settle gives nothing back: the permits may be yesterday's.
+func (d *daily) Settle(now time.Time, key string, n, used int) { d.used += max(0, used-n) }
+
+func (d *daily) Accepted(now, sent time.Time, key string) {}
+
+// Refused believes the vendor: somebody else has used the budget, too.
+func (d *daily) Refused(now, sent time.Time, key string) {
+	if d.ends.Sub(sent) <= 24*time.Hour { // the call was sent today
+		d.used = d.budget
+	}
+}
+
+// A Limiter of one's own needs neither lock nor timer, and its tests no sleeping.
+func ExampleLimiter() {
+	var l limiter.Limiter = &daily{budget: 3}
+	now := start.Add(10 * time.Hour) // 22:00
+	for range 2 {
+		fmt.Println(l.Wait(now, "", 1))
+		l.Take(now, "", 1)
+	}
+	fmt.Println("two more:", l.Wait(now, "", 2), "after midnight:", l.Wait(now.Add(2*time.Hour), "", 2))
+	fmt.Println("four ever:", l.Wait(now, "", 4) == limiter.Never)
+
+	l.Refused(now, now, "")
+	fmt.Println("one more after a refusal:", l.Wait(now, "", 1))
+	// Output:
+	// 0s
+	// 0s
+	// two more: 2h0m0s after midnight: 0s
+	// four ever: true
+	// one more after a refusal: 2h0m0s
+}
+
+// Several limits at once: all are asked before anything is taken, so that a call
+// which one of them holds up costs the others nothing.
+func ExampleLimiter_several() {
+	second, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limits := []limiter.Limiter{second, &daily{budget: 2}}
+	admit := func(now time.Time) (wait time.Duration) {
+		for _, l := range limits {
+			wait = max(wait, l.Wait(now, "", 1))
+		}
+		if wait == 0 {
+			for _, l := range limits {
+				l.Take(now, "", 1)
+			}
+		}
+		return wait
+	}
+	now := start // noon
+	for range 4 {
+		wait := admit(now)
+		fmt.Println(wait)
+		now = now.Add(min(wait, time.Second))
+	}
+	// Output:
+	// 0s
+	// 1s
+	// 0s
+	// 11h59m59s
+}
+
+// valve is a limit that an operator opens and shuts. Unlike most limiters it is
+// touched by others than its owner, so what they share is atomic.
+type valve struct {
+	open   atomic.Bool
+	change func()
+}
+
+func (v *valve) Wait(now time.Time, key string, n int) time.Duration {
+	if v.open.Load() {
+		return 0
+	}
+	return time.Hour // not Never, which would refuse requests for good
+}
+
+func (v *valve) Take(now time.Time, key string, n int)         {}
+func (v *valve) Settle(now time.Time, key string, n, used int) {}
+func (v *valve) Accepted(now, sent time.Time, key string)      {}
+func (v *valve) Refused(now, sent time.Time, key string)       {}
+func (v *valve) OnChange(fn func())                            { v.change = fn }
+
+// The governor was told to come back in an hour. OnChange is how it hears that
+// it need not wait so long.
+func ExampleNotifier() {
+	v := &valve{}
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Limits: []governor.Limit{{Limiter: v}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	req := governor.Submit(context.Background(), g, "", governor.Func(func(context.Context) (string, error) { return "done", nil }))
+	fmt.Println(req.State())
+
+	v.open.Store(true)
+	v.change()
+	fmt.Println(req.Result(context.Background()))
+	// Output:
+	// queued
+	// done <nil>
+}
+
+// How long a batch takes at least, as far as limits can tell.
+func ExampleRater() {
+	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	pace, err := limiter.NewPace(limiter.PaceConfig{Start: 5})
+	if err != nil {
+		log.Fatal(err)
+	}
+	const calls = 600
+	for _, l := range []limiter.Limiter{bucket, pace, &daily{budget: 1000}} {
+		r, ok := l.(limiter.Rater)
+		if !ok {
+			fmt.Printf("%T has no rate\n", l)
+			continue
+		}
+		if rate := r.Rate(start, ""); rate > 0 { // 0: none now
+			fmt.Printf("%T: %.0f s\n", l, calls/rate)
+		}
+	}
+	// Output:
+	// *limiter.Bucket: 30 s
+	// *limiter.Pace: 120 s
+	// *limiter_test.daily has no rate
 }

@@ -162,3 +162,24 @@ func ExampleConfig_Validate() {
 	// true retry: invalid configuration: MaxElapsed is -1s, less than 0
 	// true retry: invalid configuration: Backoff: backoff: invalid schedule: Exponential.Initial is -1s, less than 0
 }
+
+// Of a call that failed nobody may know whether it was executed: its answer may
+// be all that got lost. A repetition looks first.
+func ExampleFromContext() {
+	created := false // at the vendor
+	create := func(ctx context.Context) (string, error) {
+		// The first call of Do is told nothing, that of a governor a 1.
+		if info, _ := retry.FromContext(ctx); info.Attempt > 1 {
+			fmt.Println("attempt", info.Attempt, "after:", info.Last)
+			if created {
+				return "campaign was there", nil
+			}
+		}
+		created = true
+		return "", errors.New("connection reset")
+	}
+	fmt.Println(retry.Do(context.Background(), retry.Config{Backoff: backoff.None}, create))
+	// Output:
+	// attempt 2 after: connection reset
+	// campaign was there <nil>
+}

@@ -3,7 +3,9 @@ package vendors_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/flyball-go/flyball/throttle"
@@ -68,4 +70,143 @@ func ExampleRetryAfter() {
 	}
 	fmt.Println(vendors.RetryAfter(h, time.Now()))
 	// Output: 30s true
+}
+
+// notFound is what a client of an API returns by itself.
+type notFound struct{ code string }
+
+func (e *notFound) Error() string { return "acme: " + e.code }
+
+// get is the one place in a client where the answer still is at hand.
+func get(url string) ([]byte, error) {
+	resp, err := http.Get(url)
+	if err != nil {
+		return nil, err // no answer, so nothing to read
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // adapters read no more
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 400 {
+		return body, nil
+	}
+	err = fmt.Errorf("acme: %s", body)
+	if resp.StatusCode == http.StatusNotFound {
+		err = &notFound{string(body)}
+	}
+	return nil, &vendors.ResponseError{
+		Response: vendors.Response{Status: resp.StatusCode, Header: resp.Header, Body: body, At: time.Now()},
+		Err:      err,
+	}
+}
+
+// Every failure is wrapped, a rate limit or not: to tell them apart is the
+// adapter's work, and callers find the client's own errors as before.
+func ExampleResponseError() {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy" {
+			w.Header().Set("Retry-After", "30")
+			w.WriteHeader(http.StatusTooManyRequests)
+			io.WriteString(w, "slow down")
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		io.WriteString(w, "no such report")
+	}))
+	defer api.Close()
+
+	for _, path := range []string{"/busy", "/reports/7"} {
+		_, err := get(api.URL + path)
+		fmt.Println(err)
+		_, missing := errors.AsType[*notFound](err)
+		fmt.Println("missing:", missing)
+		for _, s := range vendors.HTTP().Signals(err, time.Now()) {
+			fmt.Println("pause the", s.Scope, "for", s.Delay, "because of", s.Source)
+		}
+	}
+	// Output:
+	// vendors: HTTP 429 Too Many Requests: acme: slow down
+	// missing: false
+	// pause the host for 30s because of Retry-After: 30s
+	// vendors: HTTP 404 Not Found: acme: no such report
+	// missing: true
+}
+
+// One refusal of Google's may concern an account and the project that all
+// accounts share. Signals keeps them apart, so that other accounts are back
+// sooner; DelayError has room for the longest delay alone.
+func ExampleAdapter_Signals() {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusTooManyRequests)
+		io.WriteString(w, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{
+			"@type":"type.googleapis.com/google.ads.googleads.v25.errors.GoogleAdsFailure","errors":[
+			{"errorCode":{"quotaError":"RESOURCE_TEMPORARILY_EXHAUSTED"},
+				"details":{"quotaErrorDetails":{"rateScope":"ACCOUNT","rateName":"Requests per account","retryDelay":"30s"}}},
+			{"errorCode":{"quotaError":"RESOURCE_TEMPORARILY_EXHAUSTED"},
+				"details":{"quotaErrorDetails":{"rateScope":"DEVELOPER","rateName":"Requests per project","retryDelay":"5s"}}}]}]}}`)
+	}))
+	defer api.Close()
+
+	_, err := get(api.URL)
+	for _, s := range vendors.GoogleAds().Signals(err, time.Now()) {
+		fmt.Println(s.Scope.Level, s.Delay)
+	}
+	fmt.Println(vendors.GoogleAds().DelayError(err))
+	// Output:
+	// tenant 30s
+	// host 5s
+	// 30s true
+}
+
+// What is left of a quota is in good answers too. Whoever looks there can slow
+// down before the first refusal.
+func ExampleAdapter_Learn() {
+	h := http.Header{}
+	h.Set("RateLimit-Policy", `"burst";q=100;w=60, "daily";q=5000;w=86400`)
+	h.Set("RateLimit", `"burst";r=40;t=20, "daily";r=12;t=3600`)
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+	for _, q := range vendors.HTTP().Learn(vendors.Response{Status: http.StatusOK, Header: h, At: at}) {
+		fmt.Println(q.Name, q.Remaining, "of", q.Limit, "until", q.Reset.Format(time.TimeOnly))
+	}
+	// Output:
+	// burst 40 of 100 until 10:00:20
+	// daily 12 of 5000 until 11:00:00
+}
+
+// A gRPC-like client that package grpcx does not fit fills in the same Response.
+// Details stay encoded: their types need not be linked into the program.
+func ExampleResponse() {
+	answer := vendors.Response{
+		Code:    vendors.CodeResourceExhausted, // and a Status of 0: no HTTP
+		Message: "Quota exceeded.",
+		Details: []vendors.Any{{
+			TypeURL: "type.googleapis.com/google.rpc.RetryInfo",
+			Value:   []byte{0x0a, 0x02, 0x08, 0x07}, // retry_delay: 7 s
+		}},
+		At: time.Now(),
+	}
+	err := &vendors.ResponseError{Response: answer}
+	fmt.Println(err)
+	fmt.Println(vendors.GoogleAds().DelayError(err))
+	// Output:
+	// vendors: gRPC RESOURCE_EXHAUSTED
+	// 7s true
+}
+
+// Servers send many forms; what cannot be read is none, which is not 0.
+func ExampleRetryAfter_forms() {
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	for _, v := range []string{"120", "0.2", "Sat, 21 Nov 2026 10:01:00 GMT", "Fri, 20 Nov 2026 10:00:00 GMT", "-1", "soon"} {
+		delay, ok := vendors.RetryAfter(http.Header{"Retry-After": {v}}, at)
+		fmt.Println(delay, ok)
+	}
+	// Output:
+	// 2m0s true
+	// 200ms true
+	// 1m0s true
+	// 0s true
+	// 0s false
+	// 0s false
 }
