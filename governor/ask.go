@@ -31,7 +31,7 @@ type Ask struct {
 	StartBy time.Time
 
 	// NoRetry makes the first attempt the only one: a rate-limit error, too, is
-	// returned at once. What the vendor said is learned all the same.
+	// returned at once, as it is. What the vendor said is learned all the same.
 	NoRetry bool
 
 	// KeepConn keeps the slot and the connection while the request waits out a

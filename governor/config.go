@@ -61,8 +61,10 @@ type Config[S comparable, C any] struct {
 	Retry *retry.Config
 
 	// LimitedAttempts is how often a request may be refused by a rate limit
-	// before it fails with a *GaveUpError. An attempt that was the probe after
-	// a cooldown does not count. 0 means 5; negative: no bound.
+	// before it fails with a *GaveUpError. 0 means 5; negative: no bound. An
+	// attempt that was the probe after a cooldown does not count: a request that
+	// is alone at its host probes each time, and only MaxWait, its StartBy and
+	// its context bound how often.
 	LimitedAttempts int
 
 	// OpenAttempts is how often a connection may fail to open for one request

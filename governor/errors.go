@@ -56,7 +56,9 @@ var (
 
 // IsRefused reports whether err says that the call was never executed by the
 // vendor, so that sending it elsewhere or later is safe. It asks the outermost
-// error in err's tree that has a method Refused() bool.
+// error in err's tree that has a method Refused() bool. A vendor's own rate-limit
+// error has none: one that Ask.NoRetry or a signal's NoRetry let through is not
+// recognised, though most vendors did not execute the call.
 func IsRefused(err error) bool {
 	r, ok := errors.AsType[interface {
 		error

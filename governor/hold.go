@@ -9,13 +9,15 @@ import "context"
 //
 // The request completes when the closure returns. release is told how the rest
 // went; an error is read by the adapter like a closure's, but the request is
-// not repeated. It may be called from any goroutine, before or after the
-// closure returned; calls after the first do nothing. Several holds of one
-// attempt end with the last.
+// not repeated. What was held goes back when both the closure has returned and
+// release was called, a moment after the later of them. release may be called
+// from any goroutine, before or after the closure returned; calls after the first
+// do nothing. Several holds of one attempt end with the last.
 //
 // A closure that fails holds nothing: its release functions do nothing. The same
-// goes for a ctx that is nil or belongs to no running closure. A hold that lasts longer
-// than Config.StuckAfter raises an event; Close waits for it as for a closure.
+// goes for a ctx that is nil or belongs to no running closure. A hold that lasts
+// longer than Config.StuckAfter raises an event; Close waits for it as for a
+// closure.
 func Hold(ctx context.Context) (release func(error)) {
 	var a *attempt
 	if ctx != nil {

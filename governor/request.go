@@ -192,14 +192,16 @@ func (r *request) Cancel() {
 // complete gives the request its result. own says that err is the governor's,
 // so that no value of an earlier attempt goes with it. It reports false when
 // the request was complete already. Only ErrAbandoned may come from a goroutine
-// that the request does not belong to.
-func (r *request) complete(err error, own bool) bool {
+// that the request does not belong to. count is raised before anybody can have the
+// result.
+func (r *request) complete(err error, own bool, count *atomic.Uint64) bool {
 	r.mu.Lock()
 	if r.state == Done {
 		r.mu.Unlock()
 		return false
 	}
 	r.state = Done
+	count.Add(1)
 	switch {
 	case err == ErrAbandoned:
 		r.marks |= abandoned

@@ -147,23 +147,19 @@ func (g *gate) snapshot(s *Stats, now int64) {
 // finish completes r with err, n being its last attempt, and reports whether it
 // was this that completed it.
 func (c *core) finish(r *request, n int, err error, own bool) bool {
-	if !r.complete(err, own) {
+	count := &c.count.failed
+	switch {
+	case err == nil:
+		count = &c.count.succeeded
+	case n == 0:
+		count = &c.count.dropped
+	}
+	if !r.complete(err, own, count) {
 		return false
 	}
 	r.sel().refs.Add(-1)
-	switch {
-	case err == nil:
-		c.count.succeeded.Add(1)
-	case n == 0:
-		c.count.dropped.Add(1)
-		if errors.Is(err, ErrAbandoned) {
-			break
-		}
-		if r.cause() != nil {
-			c.emit(event.Event{Kind: event.Cancelled, Request: r.seq, Err: err})
-		}
-	default:
-		c.count.failed.Add(1)
+	if err != nil && n == 0 && err != ErrAbandoned && r.cause() != nil {
+		c.emit(event.Event{Kind: event.Cancelled, Request: r.seq, Err: err})
 	}
 	c.emit(event.Event{Kind: event.Completed, Request: r.seq, Attempt: n, Err: err})
 	return true
@@ -171,12 +167,11 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 
 // refuse completes a request that never got in.
 func (c *core) refuse(r *request, err error) {
-	c.count.refused.Add(1)
 	if errors.Is(err, ErrQueueFull) {
 		c.count.overflow.Add(1)
 		c.emit(event.Event{Kind: event.Overflow, Err: err})
 	}
-	r.complete(err, true)
+	r.complete(err, true, &c.count.refused)
 	if r.class.Load() != nil {
 		r.sel().refs.Add(-1)
 	}

@@ -6,7 +6,8 @@ import (
 )
 
 // Never is the wait for permits that can never be had: more than the limit ever
-// holds, or a limiter that is shut.
+// holds, or a limiter that is shut for good. A governor gives up who waits for
+// them; a limiter that may open again answers with a long wait.
 const Never time.Duration = math.MaxInt64
 
 // Limiter decides when permits may be taken. It is a pure core: it takes now as
@@ -43,7 +44,9 @@ type Limiter interface {
 }
 
 // Notifier is implemented by limiters whose answers can change without a call
-// of their owner: a store's credits, a limit changed at run time.
+// of their owner: a store's credits, a limit changed at run time. Until a change
+// the owner may go by the last answer, so that one for a time that is not known
+// is long, not Never.
 type Notifier interface {
 	// OnChange makes the limiter call fn, from any goroutine and under no lock,
 	// after each such change. It is called once, before first use.

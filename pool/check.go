@@ -30,6 +30,7 @@ func (p *Pool[S, C]) check(t *task[S, C]) (done bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.n.reused--
 	switch c.why = err; {
 	case p.closed:
 		err = ErrClosed
@@ -60,6 +61,7 @@ func (p *Pool[S, C]) checked(t *task[S, C]) {
 	p.touchLocked(t.old, now)
 	first, lent := p.deliverLocked(t, t.old)
 	if !lent {
+		p.n.reused--
 		p.keepLocked(t.old, now)
 	}
 	p.mu.Unlock()

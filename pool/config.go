@@ -68,7 +68,9 @@ type Config[S comparable, C any] struct {
 	// OnEvent hears of connections opened, failed, stolen and discarded. Source
 	// is the selector as fmt.Sprint prints it: a selector that holds a secret
 	// needs a String method. The pool waits for it to return: it should be
-	// quick. A panic is dropped. nil: nobody does.
+	// quick. Events of several connections may come out of order, and that of
+	// a connection after it was lent or its successor opened; Done waits for
+	// all. A panic is dropped. nil: nobody does.
 	OnEvent func(event.Event)
 }
 

@@ -211,8 +211,8 @@ func TestAConnectionThatFailsItsCheckIsReplaced(t *testing.T) {
 				old := r.Value()
 				r.Release()
 				r = lend(t, p, "x")
-				if r.Value() == old || s.closed[old.id] != 1 {
-					t.Error("not replaced")
+				if st := p.Stats(); r.Value() == old || s.closed[old.id] != 1 || st.Reused != 0 {
+					t.Errorf("not replaced: %+v", st)
 				}
 				r.Release()
 				synctest.Wait()
@@ -283,7 +283,7 @@ func TestACheckGoesOnWhenItsCallerLeaves(t *testing.T) {
 		refused(t, p, "x")
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		if !p.Idle("x") || s.opens != 1 {
+		if !p.Idle("x") || s.opens != 1 || p.Stats().Reused != 0 {
 			t.Error("the checked connection is lost")
 		}
 	})

@@ -14,7 +14,7 @@ type Stats struct {
 	// Since New.
 	Created   uint64 `json:"created"`   // connections opened
 	Failed    uint64 `json:"failed"`    // Opens, and Checks that took too long
-	Reused    uint64 `json:"reused"`    // loans of an idle connection
+	Reused    uint64 `json:"reused"`    // loans of an idle connection, counted from the reservation on
 	Stolen    uint64 `json:"stolen"`    // closed in favour of another selector
 	Discarded uint64 `json:"discarded"` // closed because bad, old or worn
 }

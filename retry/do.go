@@ -19,10 +19,10 @@ import (
 //     last error, at once.
 //
 // fn gets ctx, from the second call on one that descends from it and tells the
-// attempt; see FromContext. Once ctx has ended, no attempt begins, not even the first, and a
-// wait ends at once; but Do does not cut fn short: fn has to heed ctx itself. A
-// cfg for which Validate returns an error, and a nil fn, are refused with an
-// error that matches ErrInvalid.
+// attempt; see FromContext. Once ctx has ended, no attempt begins, not even the
+// first, and a wait ends at once; but Do does not cut fn short: fn has to heed
+// ctx itself. A cfg for which Validate returns an error, and a nil fn, are
+// refused with an error that matches ErrInvalid.
 //
 // Everything happens on the caller's goroutine. What panics in fn, or in a
 // function of cfg, passes through, as does runtime.Goexit. A call that succeeds

@@ -18,7 +18,8 @@ type Info struct {
 // FromContext returns what there is to know of the attempt that ctx, or an
 // ancestor of it, was made for: by a governor for each of its closures, by Do
 // from the second call on. The first call of Do, which costs no allocation, adds
-// nothing to its context. ok is false when there is no attempt. Of several around
+// nothing to its context: ask for an Attempt above 1, not for ok, to know that
+// this is a repetition. ok is false when there is no attempt. Of several around
 // each other, the innermost is told.
 //
 // An Info is a copy, taken when the attempt started. It may be asked for by any
