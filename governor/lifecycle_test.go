@@ -11,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -318,5 +320,25 @@ func TestLoggerHearsOfCooldownsAndOfGivingUp(t *testing.T) {
 		if !slices.Equal(out.all, want) {
 			t.Errorf("logged\n%s\nwant\n%s", strings.Join(out.all, "\n"), strings.Join(want, "\n"))
 		}
+	})
+}
+
+func TestCloseEndsABackoffAtOnce(t *testing.T) {
+	set := func(c *governor.PlainConfig) { c.Retry = &retry.Config{Backoff: backoff.Constant(10 * time.Minute)} }
+	bubble(t, set, func(t *testing.T, g *governor.Plain) {
+		broken := errors.New("broken")
+		r := governor.Submit(t.Context(), g, "", governortest.NewScript(broken).Call)
+		synctest.Wait()
+		if st := r.State(); st != governor.Waiting {
+			t.Errorf("the request is %v, want it to wait out its backoff", st)
+		}
+		start := time.Now()
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.Result(t.Context()); !errors.Is(err, governor.ErrClosed) || !errors.Is(err, broken) {
+			t.Errorf("got %v, want ErrClosed and how the attempt ended", err)
+		}
+		since(t, "closed", start, time.Now(), 0)
 	})
 }

@@ -426,3 +426,34 @@ func TestStreamHoldsItsConnectionToTheEndOfTheLoop(t *testing.T) {
 		since(t, "the other selector", start, time.Now(), 3*time.Second)
 	})
 }
+
+// A request that was granted before a cooldown, and whose connection was being
+// opened until after it, is neither the probe nor part of the ramp.
+func TestConnectionOpenedThroughACooldownStartsWithTheRamp(t *testing.T) {
+	set := func(c *governor.Config[string, *conn]) {
+		c.NoPace = true
+		open := c.Pool.Open
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			if sel == "slow" {
+				time.Sleep(10 * time.Second)
+			}
+			return open(ctx, sel)
+		}
+	}
+	withPool(t, set, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
+		start := time.Now()
+		var began time.Time
+		slow := governor.Submit(t.Context(), g, "slow", func(context.Context, *conn) (int, error) { began = time.Now(); return 0, nil })
+		time.Sleep(time.Second)
+		g.Learn(throttle.Signal{Delay: 5 * time.Second})
+		probe := governor.Submit(t.Context(), g, "fast", use(time.Minute)) // from 6 s on, in sight of nobody
+		if _, err := slow.Result(t.Context()); err != nil {
+			t.Error(err)
+		}
+		since(t, "started", start, began, 11*time.Second) // when patience with the probe is over
+		if st := probe.State(); st != governor.Running {
+			t.Errorf("the probe is %v", st)
+		}
+		probe.Cancel()
+	})
+}

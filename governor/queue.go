@@ -8,10 +8,6 @@ import (
 
 // arrive takes a submitted request into its lane.
 func (c *core) arrive(r *request, now int64) {
-	if c.stage == closing || c.stage == draining && c.shutdownDrop {
-		c.turnAway(r, ErrClosed) // it was in before the door closed
-		return
-	}
 	c.count.submitted.Add(1)
 	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
 	l := c.sched.lane(r.class.Load().laneKey, c.maxKeys)

@@ -31,7 +31,9 @@ func (c *core) settle(a *attempt) (next *attempt) {
 	if a.out.kind == ran && a.out.err != nil {
 		refused = c.learn(a, a.out.err)
 	}
-	a.bad = a.bad || a.out.kind == ran && a.out.err != nil && c.pool != nil && c.pool.isBad(a.out.err)
+	if a.out.kind == ran {
+		c.judge(a, a.out.err)
+	}
 	f = c.decide(a, refused)
 	return nil
 }
@@ -98,7 +100,16 @@ func (c *core) settleHeld(a *attempt) {
 	}()
 	if a.held != nil {
 		refused = c.learn(a, a.held)
-		a.bad = c.pool != nil && c.pool.isBad(a.held)
+		c.judge(a, a.held)
+	}
+}
+
+// judge asks the pool whether err means that the connection is broken. Until it
+// has said no, and it may end the goroutine instead, the connection is.
+func (c *core) judge(a *attempt, err error) {
+	if err != nil && c.pool != nil {
+		a.bad = true
+		a.bad = c.pool.isBad(err)
 	}
 }
 
