@@ -21,6 +21,8 @@ type fuse struct {
 	permits  int
 	outcomes map[breaker.Outcome]int
 	took     time.Duration
+
+	onAcquire func() // called last
 }
 
 func (f *fuse) Ready(now time.Time) error {
@@ -37,6 +39,9 @@ func (f *fuse) ready(now time.Time) error {
 }
 
 func (f *fuse) Acquire(now time.Time) (breaker.Permit, error) {
+	if f.onAcquire != nil {
+		defer f.onAcquire()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.ready(now); err != nil {
@@ -143,4 +148,34 @@ func TestBreakerHearsEachAttemptOnceWithItsOutcome(t *testing.T) {
 			t.Errorf("after a cancellation: outcomes %v, %d permits out", f.outcomes, f.permits)
 		}
 	})
+}
+
+// The breaker is asked last before the start: what happens meanwhile is as late as
+// anything can be and still prevent it.
+func TestNothingStartsThatMayNoMore(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		meanwhile func(cancel func())
+		want      error
+	}{
+		{"its context has ended", func(cancel func()) { cancel() }, context.Canceled},
+		{"its latest start has passed", func(func()) { time.Sleep(time.Second + 1) }, governor.ErrLate},
+	} {
+		f := &fuse{}
+		bubble(t, func(c *governor.PlainConfig) { c.Breaker = f }, func(t *testing.T, g *governor.Plain) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f.onAcquire = func() { tt.meanwhile(cancel) }
+			ran := false
+			late := g.With(governor.Ask{StartBy: time.Now().Add(time.Second)})
+			_, err := governor.Do(ctx, late, "", governor.Func(func(context.Context) (int, error) { ran = true; return 0, nil }))
+			if ran || !errors.Is(err, tt.want) || !governor.IsRefused(err) {
+				t.Errorf("%s: ran is %v, got %v", tt.name, ran, err)
+			}
+			synctest.Wait()
+			if f.permits != 0 || f.outcomes[breaker.Neutral] != 1 {
+				t.Errorf("%s: %d permits out, outcomes %v", tt.name, f.permits, f.outcomes)
+			}
+		})
+	}
 }
