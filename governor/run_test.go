@@ -373,3 +373,24 @@ func TestKeepConnIsGivenBackWhenTheRequestEndsInTheQueue(t *testing.T) {
 		}
 	})
 }
+
+func TestCancelWhileAnAttemptIsJudgedEndsTheBackoffAtOnce(t *testing.T) {
+	broken := errors.New("broken")
+	var req *governor.Request[int]
+	set := func(c *governor.PlainConfig) {
+		c.Retry = &retry.Config{Backoff: backoff.Constant(10 * time.Minute), RetryIf: func(error) bool { req.Cancel(); return true }}
+	}
+	bubble(t, set, func(t *testing.T, g *governor.Plain) {
+		start, calls := time.Now(), 0
+		req = governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+			time.Sleep(time.Second) // req is there when it is over
+			calls++
+			return 0, broken
+		}))
+		_, err := req.Result(t.Context())
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, broken) || governor.IsRefused(err) || calls != 1 {
+			t.Errorf("got %v after %d calls, want one that is cancelled and says how the attempt ended", err, calls)
+		}
+		since(t, "ended", start, time.Now(), time.Second)
+	})
+}
