@@ -580,3 +580,33 @@ func TestLimitsAreChargedAllOrNone(t *testing.T) {
 		since(t, "bucket a", start, time.Now(), 2*time.Second)
 	})
 }
+
+// counted is a limiter that admits everything and counts.
+type counted struct{ takes int }
+
+func (*counted) Wait(time.Time, string, int) time.Duration     { return 0 }
+func (l *counted) Take(_ time.Time, _ string, n int)           { l.takes += n }
+func (*counted) Settle(now time.Time, key string, n, used int) {}
+func (*counted) Accepted(now, sent time.Time, key string)      {}
+func (*counted) Refused(now, sent time.Time, key string)       {}
+
+// The slot of one request goes to the next before anybody has told the actor that
+// the next one's context has ended.
+func TestRequestThatIsCancelledBeforeItsTurnTakesNoPermit(t *testing.T) {
+	limit := &counted{}
+	set := func(c *governor.PlainConfig) { c.Workers, c.Limits = 1, []governor.Limit{{Limiter: limit}} }
+	bubble(t, set, func(t *testing.T, g *governor.Plain) {
+		runs := 0
+		for range 300 {
+			ctx, cancel := context.WithCancel(t.Context())
+			governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { runs++; cancel(); return 0, nil }))
+			next := governor.Submit(ctx, g, "", governor.Func(func(context.Context) (int, error) { t.Error("it ran"); return 0, nil }))
+			if _, err := next.Result(t.Context()); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		if limit.takes != runs {
+			t.Errorf("%d permits were taken for %d calls", limit.takes, runs)
+		}
+	})
+}
