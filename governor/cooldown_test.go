@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
@@ -478,5 +479,64 @@ func TestTableEmptiesItself(t *testing.T) {
 		if n := len(g.Stats().Cooldowns); n != 0 {
 			t.Errorf("%d scopes are still in the table an hour later", n)
 		}
+	})
+}
+
+// signals is an adapter that answers every error with the same signals.
+type signals []throttle.Signal
+
+func (signals) DelayError(error) (time.Duration, bool)       { panic("not asked: it is a Signaler") }
+func (s signals) Signals(error, time.Time) []throttle.Signal { return s }
+
+func TestSignalOfAnUnknownLevelPausesTheHost(t *testing.T) {
+	set := func(c *governor.PlainConfig) {
+		c.Vendor = signals{{Scope: throttle.Scope{Level: 99, Key: "x"}, Delay: time.Minute}}
+	}
+	bubble(t, set, func(t *testing.T, g *governor.Plain) {
+		_, _ = governor.Do(t.Context(), g.With(governor.Ask{NoRetry: true}), "", governortest.NewScript(errors.New("limited")).Call)
+		if cd := g.Stats().Cooldowns; len(cd) != 1 || cd[0].Scope != (throttle.Scope{}) {
+			t.Errorf("paused is %v, want the host: who does not know what was meant pauses more", cd)
+		}
+	})
+}
+
+func TestOneAnswerPausesOnlySoManyScopes(t *testing.T) {
+	var many signals
+	for i := range 1000 {
+		many = append(many, throttle.Signal{Scope: tenant(fmt.Sprint(i)), Delay: time.Minute})
+	}
+	bubble(t, func(c *governor.PlainConfig) { c.Vendor = many }, func(t *testing.T, g *governor.Plain) {
+		_, _ = governor.Do(t.Context(), g.With(governor.Ask{NoRetry: true}), "", governortest.NewScript(errors.New("limited")).Call)
+		if cd := g.Stats().Cooldowns; len(cd) != 16 {
+			t.Errorf("%d scopes are paused, want 16", len(cd))
+		}
+	})
+}
+
+func TestCooldownsWithoutEndDoNotWrapAround(t *testing.T) {
+	set := func(c *governor.PlainConfig) { c.MaxCooldown, c.MaxWait = math.MaxInt64, -1 }
+	bubble(t, set, func(t *testing.T, g *governor.Plain) {
+		time.Sleep(time.Second)
+		g.Learn(throttle.Signal{Delay: math.MaxInt64})
+		r := governor.Submit(t.Context(), g, "", sleep(0))
+		time.Sleep(1000 * time.Hour)
+		if st := r.State(); st != governor.Queued {
+			t.Errorf("the request is %v after a thousand hours, want it to wait", st)
+		}
+		r.Cancel()
+	})
+}
+
+func TestGuessThatPanicsIsTheLongestGuess(t *testing.T) {
+	set := func(c *governor.PlainConfig) {
+		c.MaxGuess = time.Minute
+		c.Guess = backoff.Func(func(backoff.Step) (time.Duration, bool) { panic("bad schedule") })
+	}
+	bubble(t, set, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		if _, err := governor.Do(t.Context(), g, "", governortest.NewScript(governortest.Limited(throttle.Unknown)).Call); err != nil {
+			t.Error(err)
+		}
+		since(t, "done", start, time.Now(), time.Minute)
 	})
 }

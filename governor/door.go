@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // door is the fan-in: the only way to the actor. It is a list and not a Go
@@ -65,7 +66,7 @@ func (d *door) enter(r *request) error {
 			if attemptOf(r.ctx, r.core()) != nil {
 				return ErrReentrant // the room might be made by the very closure that waits
 			}
-			if err := d.block(r.ctx); err != nil {
+			if err := d.block(r); err != nil {
 				return err
 			}
 			d.mu.Lock()
@@ -89,9 +90,10 @@ func (d *door) enter(r *request) error {
 	return nil
 }
 
-// block waits for room in line with others. Without an error the caller has room
-// that counts in waiting, unless the door closed.
-func (d *door) block(ctx context.Context) error {
+// block waits for room in line with others, until r's context ends or its latest
+// start has passed. Without an error the caller has room that counts in waiting,
+// unless the door closed.
+func (d *door) block(r *request) error {
 	d.mu.Lock()
 	if d.waiting < d.most && len(d.blocked) == 0 || d.closed {
 		d.waiting++ // there is room after all
@@ -101,10 +103,9 @@ func (d *door) block(ctx context.Context) error {
 	b := &blocked{room: make(chan struct{})}
 	d.blocked = append(d.blocked, b)
 	d.mu.Unlock()
-	select {
-	case <-b.room:
+	err := r.abide(b.room)
+	if err == nil {
 		return nil
-	case <-ctx.Done():
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +114,27 @@ func (d *door) block(ctx context.Context) error {
 	} else {
 		d.blocked = slices.DeleteFunc(d.blocked, func(o *blocked) bool { return o == b })
 	}
-	return &CanceledError{Cause: context.Cause(ctx), ctx: ctx.Err()}
+	return err
+}
+
+// abide waits for room, as long as r can still start.
+func (r *request) abide(room <-chan struct{}) error {
+	var by time.Time
+	var late <-chan time.Time
+	if r.flags&(dated|ctxDeadline) == dated {
+		by = r.core().gate.time(r.startBy())
+		timer := time.NewTimer(time.Until(by))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-room:
+		return nil
+	case <-r.ctx.Done():
+		return &CanceledError{Cause: context.Cause(r.ctx), ctx: r.ctx.Err()}
+	case <-late:
+		return &LateError{By: by}
+	}
 }
 
 // leave makes room for n requests. The caller holds mu.

@@ -16,9 +16,9 @@ func TestRoomForASubmitterThatLeavesIsTheNextOnes(t *testing.T) {
 			d.waiting = 1 // full
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := make(chan error, 1), make(chan error, 1)
-			go func() { first <- d.block(ctx) }()
+			go func() { first <- d.block(&request{ctx: ctx}) }()
 			synctest.Wait()
-			go func() { second <- d.block(t.Context()) }()
+			go func() { second <- d.block(&request{ctx: t.Context()}) }()
 			synctest.Wait()
 			if i%2 == 0 { // who parks in a select sees what comes first
 				cancel()

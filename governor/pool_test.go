@@ -457,3 +457,33 @@ func TestConnectionOpenedThroughACooldownStartsWithTheRamp(t *testing.T) {
 		probe.Cancel()
 	})
 }
+
+func TestCallThatOpensAConnectionPaysItsWholeCost(t *testing.T) {
+	limit := &counted{}
+	set := func(c *governor.Config[string, *conn]) { c.Limits = []governor.Limit{{Limiter: limit}} }
+	withPool(t, set, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
+		for range 2 { // the second finds it open
+			if _, err := governor.Do(t.Context(), g.With(governor.Ask{Cost: 5}), "a", use(0)); err != nil {
+				t.Error(err)
+			}
+		}
+		if limit.takes != 10 {
+			t.Errorf("%d permits were taken, want 5 for each of two calls", limit.takes)
+		}
+	})
+}
+
+func TestSelectorWithoutAFreeConnectionBlocksNoOther(t *testing.T) {
+	set := func(c *governor.Config[string, *conn]) { c.Pool.MaxPerSelector = 1 }
+	withPool(t, set, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
+		g.Pause() // so that the actor sees all of them in one turn
+		long := governor.Submit(t.Context(), g, "a", use(time.Hour))
+		waits := governor.Submit(t.Context(), g, "a", use(0))
+		other := governor.Submit(t.Context(), g, "b", use(0))
+		g.Resume()
+		synctest.Wait()
+		if long.State() != governor.Running || waits.State() != governor.Queued || other.State() != governor.Done {
+			t.Errorf("of selector a one is %v and one %v, that of b is %v; want running, queued, done", long.State(), waits.State(), other.State())
+		}
+	})
+}

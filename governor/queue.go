@@ -65,7 +65,7 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	switch {
 	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait):
 		return &CooldownError{Scope: cd.scope, Until: c.gate.time(cd.until), Signal: cd.signal, Err: last}
-	case cd.until >= by:
+	case by != forever && cd.until >= by:
 		return &LateError{By: c.gate.time(by), Could: c.gate.time(cd.until), Err: last}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (c *core) back(r *request, now int64) {
 		c.rejoin(r, now)
 	case c.maxWait >= 0 && h.until-now > int64(c.maxWait):
 		c.drop(r, &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.time(h.until), Err: h.err})
-	case h.until >= r.startBy():
+	case r.flags&dated != 0 && h.until >= r.startBy():
 		c.drop(r, &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(h.until), Err: h.err})
 	default:
 		c.timers.fix(r)

@@ -610,3 +610,26 @@ func TestRequestThatIsCancelledBeforeItsTurnTakesNoPermit(t *testing.T) {
 		}
 	})
 }
+
+// A submitter that waits for room waits no longer than for what it could still do.
+func TestBlockedSubmitEndsAtItsLatestStart(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue = 1, 1 }, func(t *testing.T, g *governor.Plain) {
+		governor.Submit(t.Context(), g, "", sleep(time.Hour))
+		governor.Submit(t.Context(), g, "", sleep(0))
+		synctest.Wait()
+		start := time.Now()
+		for _, by := range []time.Duration{-time.Second, 0, time.Minute} {
+			r := governor.Submit(t.Context(), g.With(governor.Ask{StartBy: time.Now().Add(by)}), "", sleep(0))
+			if _, err := r.Result(t.Context()); !errors.Is(err, governor.ErrLate) || !governor.IsRefused(err) {
+				t.Errorf("latest start in %v: %v, want a *LateError", by, err)
+			}
+		}
+		since(t, "refused", start, time.Now(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := governor.Submit(ctx, g.With(governor.Ask{StartBy: time.Now().Add(time.Hour)}), "", sleep(0)).Result(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a context that ends earlier: %v", err)
+		}
+		since(t, "refused", start, time.Now(), 2*time.Minute)
+	})
+}

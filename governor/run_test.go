@@ -394,3 +394,15 @@ func TestCancelWhileAnAttemptIsJudgedEndsTheBackoffAtOnce(t *testing.T) {
 		since(t, "ended", start, time.Now(), time.Second)
 	})
 }
+
+func TestRetryPredicateThatPanicsRetriesNothing(t *testing.T) {
+	set := func(c *governor.PlainConfig) {
+		c.Retry = &retry.Config{RetryIf: func(error) bool { panic("bad predicate") }}
+	}
+	bubble(t, set, func(t *testing.T, g *governor.Plain) {
+		broken := errors.New("broken")
+		if _, err := governor.Do(t.Context(), g, "", governortest.NewScript(broken, nil).Call); err != broken {
+			t.Errorf("got %v, want the closure's error", err)
+		}
+	})
+}
