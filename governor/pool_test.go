@@ -476,8 +476,9 @@ func TestCallThatOpensAConnectionPaysItsWholeCost(t *testing.T) {
 func TestSelectorWithoutAFreeConnectionBlocksNoOther(t *testing.T) {
 	set := func(c *governor.Config[string, *conn]) { c.Pool.MaxPerSelector = 1 }
 	withPool(t, set, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
-		g.Pause() // so that the actor sees all of them in one turn
 		long := governor.Submit(t.Context(), g, "a", use(time.Hour))
+		synctest.Wait()
+		g.Pause() // so that the actor sees both in one turn
 		waits := governor.Submit(t.Context(), g, "a", use(0))
 		other := governor.Submit(t.Context(), g, "b", use(0))
 		g.Resume()
