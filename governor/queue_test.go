@@ -633,3 +633,19 @@ func TestBlockedSubmitEndsAtItsLatestStart(t *testing.T) {
 		since(t, "refused", start, time.Now(), 2*time.Minute)
 	})
 }
+
+// shut is a limiter that admits nothing and says that it never will.
+type shut struct{ counted }
+
+func (*shut) Wait(time.Time, string, int) time.Duration { return limiter.Never }
+
+func TestRequestThatALimitNeverAdmitsFailsAtOnce(t *testing.T) {
+	set := func(c *governor.PlainConfig) { c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: &shut{}}} }
+	bubble(t, set, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		if _, err := governor.Do(t.Context(), g, "", sleep(0)); !errors.Is(err, governor.ErrNeverAdmissible) || !governor.IsRefused(err) {
+			t.Errorf("got %v, want ErrNeverAdmissible", err)
+		}
+		since(t, "failed", start, time.Now(), 0)
+	})
+}
