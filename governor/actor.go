@@ -42,6 +42,7 @@ type core struct {
 
 	poolFreed atomic.Bool // the pool may have something again
 	retime    atomic.Bool // a limit changed: lanes that wait for it must ask again
+	limitWait atomic.Bool // something waits, or waited lately, for a limit
 
 	// runMu guards the list of attempts from grant to release of the slot, in
 	// order of grant. Nothing is called under it.
@@ -126,9 +127,10 @@ func (c *core) round(now int64) int64 {
 		c.sched.wakeAll(&c.noConn)
 	}
 	if retime {
+		c.limitWait.Store(false) // until somebody is refused again
 		c.sched.wakeTimed()
 	}
-	c.gate.tick(now, c.sched.n+c.backoffs > 0, c.scopeEvent)
+	c.gate.tick(now, c.sched.n+c.backoffs > 0, c.paused, c.scopeEvent)
 	c.tripped(now)
 	c.news(now)
 	c.expire(now)
@@ -148,7 +150,7 @@ func (c *core) round(now int64) int64 {
 	c.door.left(c.left)
 	c.left = 0
 	c.moods()
-	next := min(c.timers.next(), c.sched.timed.next(), due, c.stuck(now))
+	next := min(c.timers.next(), c.sched.timed.next(), c.sched.lineTimes.next(), due, c.stuck(now))
 	if c.hostAt != 0 {
 		next = min(next, c.hostAt)
 	}

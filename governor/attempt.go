@@ -28,6 +28,7 @@ type attempt struct {
 	core   *core
 	r      *request
 	key    *lane
+	class  class // that of key, and the way from the request to its attempt
 	scopes scopes
 	passes [throttle.Bucket + 1]pass
 	lease  lease
@@ -49,6 +50,7 @@ type attempt struct {
 	final     bool          // the vendor wants no retry
 	midway    error         // why its context ended while the closure ran
 	gone      bool          // because the request was cancelled
+	back      bool          // the request went on waiting
 	pause     time.Duration // that the vendor asked of this request alone
 
 	prev, next *attempt // in core.running
@@ -116,6 +118,8 @@ func (c *core) attempt(r *request, l *lane, sc scopes, ls lease) *attempt {
 func (c *core) start(a *attempt, now int64) {
 	a.granted = now
 	a.Context, a.cancel = context.WithCancelCause(a.r.ctx)
+	a.class = class{a.key.laneKey, a.key, a}
+	a.r.class.Store(&a.class)
 	c.track(a)
 	if a.r.resident() {
 		a.r.hist.kept = nil

@@ -38,7 +38,8 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 		return fate{err: c.because(r, c.lateError(r)), own: true}
 	case broken:
 		if c.breakerWait {
-			return fate{back: true}
+			r.history()
+			return fate{back: true, pause: breakerDelay(err)}
 		}
 		return fate{err: c.because(r, err), own: true}
 	case unopened:
@@ -71,16 +72,16 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 	}
 	switch {
 	case a.final, r.flags&noRetry != 0:
-		return fate{err: err}
+		return fate{err: returned(err)}
 	case r.cause() != nil:
-		return fate{err: err} // the closure has returned: its word is the last
+		return fate{err: returned(err)} // the closure has returned: its word is the last
 	case limited && h.limited >= c.limitedAttempts:
 		return c.giveUp(a)
 	case limited:
 		c.emit(event.Event{Kind: event.Requeued, Request: r.seq, Attempt: a.n, Scope: refused[0].String()})
 		return fate{back: true, pause: a.pause}
 	case c.retry == nil:
-		return fate{err: err}
+		return fate{err: returned(err)}
 	}
 	return c.again(a, now)
 }
@@ -101,7 +102,7 @@ func (c *core) again(a *attempt, now int64) fate {
 		return c.giveUp(a)
 	}
 	c.emit(event.Event{Kind: event.Ignored, Request: a.r.seq, Attempt: a.n, Err: h.err})
-	return fate{err: h.err}
+	return fate{err: returned(h.err)}
 }
 
 // next guards against predicates and schedules that panic: no retry.

@@ -32,7 +32,7 @@
 // # Promises
 //
 // Every accepted request completes exactly once, with a result, an error, a
-// *PanicError, ErrGoexit, or one of the errors that IsRefused knows. No attempt
+// *PanicError, ErrGoexit, ErrAbandoned, or an error of the governor's own. No attempt
 // starts in a scope between the receipt of its cooldown and the cooldown's end.
 // A waiting request holds no slot and no connection, and costs no goroutine.
 // A request whose context ends while it waits never runs. After Close nothing
@@ -44,7 +44,7 @@
 // inside closures and listeners. Closures run on the governor's workers, except
 // those of Stream, which run on the caller's goroutine. A governor owns one
 // goroutine; each running closure has one more. What is called in the actor
-// (limiters, a breaker) must return at once; adapters, predicates, hooks and
+// (limiters, a breaker, a context's methods) must return at once; adapters, predicates, hooks and
 // listeners are called outside it and under no lock of ours, but adapters and
 // predicates delay the slot of the attempt they are asked about.
 //

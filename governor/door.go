@@ -1,6 +1,7 @@
 package governor
 
 import (
+	"container/list"
 	"context"
 	"slices"
 	"sync"
@@ -20,7 +21,7 @@ type door struct {
 	waiting    int // accepted requests that have not started: what MaxQueue bounds
 	most       int
 	overflow   Overflow
-	blocked    []*blocked // submitters that wait for room, in order
+	blocked    list.List // of *blocked: submitters that wait for room, in order
 	closed     bool
 	word       *word
 }
@@ -95,13 +96,13 @@ func (d *door) enter(r *request) error {
 // unless the door closed.
 func (d *door) block(r *request) error {
 	d.mu.Lock()
-	if d.waiting < d.most && len(d.blocked) == 0 || d.closed {
+	if d.waiting < d.most && d.blocked.Len() == 0 || d.closed {
 		d.waiting++ // there is room after all
 		d.mu.Unlock()
 		return nil
 	}
 	b := &blocked{room: make(chan struct{})}
-	d.blocked = append(d.blocked, b)
+	place := d.blocked.PushBack(b)
 	d.mu.Unlock()
 	err := r.abide(b.room)
 	if err == nil {
@@ -112,7 +113,7 @@ func (d *door) block(r *request) error {
 	if b.in {
 		d.leave(1) // room came and nobody will use it: the next one's
 	} else {
-		d.blocked = slices.DeleteFunc(d.blocked, func(o *blocked) bool { return o == b })
+		d.blocked.Remove(place)
 	}
 	return err
 }
@@ -140,14 +141,17 @@ func (r *request) abide(room <-chan struct{}) error {
 // leave makes room for n requests. The caller holds mu.
 func (d *door) leave(n int) {
 	d.waiting -= n
-	for len(d.blocked) > 0 && d.waiting < d.most {
-		b := d.blocked[0]
-		d.blocked[0] = nil
-		d.blocked = d.blocked[1:]
-		b.in = true
-		d.waiting++
-		close(b.room)
+	for d.blocked.Len() > 0 && d.waiting < d.most {
+		d.admit()
 	}
+}
+
+// admit gives room to the first who waits for it. The caller holds mu.
+func (d *door) admit() {
+	b := d.blocked.Remove(d.blocked.Front()).(*blocked)
+	b.in = true
+	d.waiting++
+	close(b.room)
 }
 
 // left makes room for n requests that wait no more; negative: that wait again.
@@ -187,12 +191,9 @@ func (d *door) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	for _, b := range d.blocked {
-		b.in = true
-		d.waiting++
-		close(b.room)
+	for d.blocked.Len() > 0 {
+		d.admit() // it finds the door closed
 	}
-	d.blocked = nil
 }
 
 // limit returns MaxQueue.

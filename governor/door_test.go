@@ -37,8 +37,8 @@ func TestRoomForASubmitterThatLeavesIsTheNextOnes(t *testing.T) {
 			if err := <-second; err != nil {
 				t.Fatal(err)
 			}
-			if d.waiting != 1 || len(d.blocked) != 0 {
-				t.Fatalf("%d waiting, %d blocked; want the second alone", d.waiting, len(d.blocked))
+			if d.waiting != 1 || d.blocked.Len() != 0 {
+				t.Fatalf("%d waiting, %d blocked; want the second alone", d.waiting, d.blocked.Len())
 			}
 		}
 		if left == 0 || entered == 0 {

@@ -9,6 +9,23 @@ import (
 	"github.com/flyball-go/flyball/throttle"
 )
 
+// executed is err without its claim that nothing was sent: for a closure that ran,
+// and for one that is running when it hears of it.
+type executed struct{ err error }
+
+func (e *executed) Error() string { return e.err.Error() }
+func (e *executed) Unwrap() error { return e.err }
+func (e *executed) Refused() bool { return false }
+
+// returned is the error of a request whose closure returned err. What a call
+// inside it was refused with says nothing about the rest of it.
+func returned(err error) error {
+	if IsRefused(err) {
+		return &executed{err}
+	}
+	return err
+}
+
 // refusal is a sentinel for a request that the governor did not send.
 type refusal string
 

@@ -37,6 +37,7 @@ type gate struct {
 	timers  heap[*scope]
 	changed []*scope // for the actor to look at
 	limits  []Limit
+	paused  bool                   // by hand; hold is set then
 	opening map[throttle.Scope]int // cost of granted requests that are still opening a connection, by what they belong to
 }
 
@@ -157,6 +158,9 @@ func (g *gate) commit(now int64, sc *scopes, a *attempt) (ok, wake bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.paused {
+		return false, false
+	}
 	for i := range sc {
 		st := g.table[sc[i]]
 		if st == nil {
@@ -177,6 +181,17 @@ func (g *gate) commit(now int64, sc *scopes, a *attempt) (ok, wake bool) {
 		}
 	}
 	return true, wake
+}
+
+// pause makes commit refuse everything, or no longer. Only the actor calls it.
+func (g *gate) pause(on bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.paused = on; on {
+		g.word.hold()
+	} else if len(g.table) == 0 {
+		g.word.unhold()
+	}
 }
 
 func add(a int64, d time.Duration) int64 {

@@ -35,7 +35,8 @@ type Handle interface {
 	// what waited for it goes on. It returns when that is done.
 	Clear(throttle.Scope)
 
-	// Pause suspends starts. What runs goes on, what is submitted waits.
+	// Pause suspends starts: when it has returned, nothing starts. What runs
+	// goes on, what is submitted waits.
 	Pause()
 
 	// Resume allows starts again.
@@ -107,6 +108,7 @@ func (c *core) pause(on bool, k event.Kind) {
 	c.ask(func() {
 		if c.paused != on {
 			c.paused = on
+			c.gate.pause(on)
 			c.emit(event.Event{Kind: k})
 		}
 	})
@@ -133,9 +135,7 @@ func (c *core) SetMaxQueue(n int) error {
 		}
 		var all []*request // what waits out a backoff has been begun, and stays
 		for _, l := range c.sched.lanes {
-			for r := l.head; r != nil; r = r.next {
-				all = append(all, r)
-			}
+			all = append(all, l.all()...)
 		}
 		slices.SortFunc(all, order)
 		for _, r := range all[:min(over, len(all))] {
@@ -149,7 +149,7 @@ func (c *core) SetMaxQueue(n int) error {
 // every lane.
 func (c *core) victim() (v *request) {
 	for _, l := range c.sched.lanes {
-		if r := l.head; v == nil || l.priority < v.lane().priority || l.priority == v.lane().priority && r.seq < v.seq {
+		if r := l.first(); v == nil || l.priority < v.lane().priority || l.priority == v.lane().priority && r.seq < v.seq {
 			v = r
 		}
 	}

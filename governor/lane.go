@@ -1,6 +1,11 @@
 package governor
 
-import "github.com/flyball-go/flyball/throttle"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/flyball-go/flyball/throttle"
+)
 
 // laneKey names a lane.
 type laneKey struct {
@@ -15,20 +20,24 @@ type laneKey struct {
 type class struct {
 	laneKey
 	lane *lane
+	att  *attempt // of the one request that runs; see attempt.class
 }
 
 // lane is the queue of one selector, tenant, bucket and priority, in submission
 // order. The actor owns it.
 type lane struct {
 	class
-	head, tail *request
+	head, tail *request       // in submission order, linked
+	returned   heap[*history] // of those that came back, where their place was taken
 	n          int
 
 	list       *laneList // where it is linked, nil when nowhere: it is being served, or empty
 	prev, next *lane
-	at         int64 // when a timed lane becomes ready
-	idx        int32 // in sched.timed
-	parked     bool  // its requests are not counted in word.queued
+	line       *line
+	at         int64  // when a timed lane becomes ready
+	order      uint64 // in which it was put into sched.timed
+	idx        int32  // in sched.timed
+	parked     bool   // its requests are not counted in word.queued
 }
 
 func (l *lane) when() int64   { return l.at }
@@ -43,36 +52,53 @@ func (l *lane) scopes() scopes {
 	}
 }
 
-// insert puts r at its place by submission order. What comes back from an
-// attempt is old and belongs near the head; what is new, at the tail. Either
-// way the walk is over requests that are running or were, not over the queue.
+// first returns the request that was submitted first, nil when there is none.
+func (l *lane) first() *request {
+	if l.returned.len() > 0 {
+		if r := l.returned.s[0].r; l.head == nil || r.seq < l.head.seq {
+			return r
+		}
+	}
+	return l.head
+}
+
+// all returns the requests in l in no particular order. They may be removed
+// meanwhile.
+func (l *lane) all() []*request {
+	rs := make([]*request, 0, l.n)
+	for _, h := range l.returned.s {
+		rs = append(rs, h.r)
+	}
+	for r := l.head; r != nil; r = r.next {
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// insert puts r at its place by submission order: at the tail if it is new. What
+// comes back from an attempt, in any order, would have to look for its place, and
+// is put into a heap.
 func (l *lane) insert(r *request) {
 	l.n++
-	if l.tail == nil || l.tail.seq < r.seq {
-		r.prev, r.next = l.tail, nil
-		if l.tail == nil {
-			l.head = r
-		} else {
-			l.tail.next = r
-		}
-		l.tail = r
+	if l.tail != nil && l.tail.seq > r.seq {
+		l.returned.fix(r.history())
 		return
 	}
-	at := l.head
-	for at.seq < r.seq {
-		at = at.next
-	}
-	r.prev, r.next = at.prev, at
-	if at.prev == nil {
+	r.prev, r.next = l.tail, nil
+	if l.tail == nil {
 		l.head = r
 	} else {
-		at.prev.next = r
+		l.tail.next = r
 	}
-	at.prev = r
+	l.tail = r
 }
 
 func (l *lane) remove(r *request) {
 	l.n--
+	if r.hist != nil && r.hist.slot != 0 {
+		l.returned.remove(r.hist)
+		return
+	}
 	if r.prev == nil {
 		l.head = r.next
 	} else {
@@ -97,6 +123,16 @@ func (q *laneList) push(l *lane) {
 		q.tail.next = l
 	}
 	q.tail = l
+}
+
+func (q *laneList) pushFront(l *lane) {
+	l.list, l.prev, l.next = q, nil, q.head
+	if q.head == nil {
+		q.tail = l
+	} else {
+		q.head.prev = l
+	}
+	q.head = l
 }
 
 func (l *lane) unlink() {
@@ -125,6 +161,12 @@ type sched struct {
 	ready laneList // served in turn
 	kept  laneList // ready too, and in need of no slot
 	timed heap[*lane]
+	stamp uint64  // of the lane put last into timed
+	due   []*lane // buffer of tick
+
+	lines     map[throttle.Scope]*line
+	lineTimes heap[*line]
+
 	count func(n int) // word.queue: requests in lanes that could go
 	n     int         // requests in lanes
 }
@@ -138,7 +180,7 @@ func (s *sched) lane(key laneKey, most int) *lane {
 		return nil
 	}
 	l := new(lane)
-	l.class = class{key, l}
+	l.class = class{laneKey: key, lane: l}
 	s.lanes[key] = l
 	return l
 }
@@ -157,7 +199,7 @@ func (s *sched) add(l *lane, r *request, counted bool) {
 	}
 	if l.list == nil && l.idx == 0 {
 		s.link(l)
-	} else if l.parked && l.head == r {
+	} else if l.parked && l.first() == r {
 		// It may wait for what its head needed; a new head may need less.
 		s.wake(l)
 	}
@@ -167,7 +209,7 @@ func (s *sched) add(l *lane, r *request, counted bool) {
 // already uncounted it.
 func (s *sched) remove(r *request, granted bool) {
 	l := r.lane()
-	head := l.head == r
+	head := l.first() == r
 	l.remove(r)
 	s.n--
 	if !l.parked && !granted {
@@ -191,6 +233,7 @@ func (s *sched) link(l *lane) {
 
 // drop forgets an empty lane. Requests that run keep pointing to it for its key.
 func (s *sched) drop(l *lane) {
+	s.leaveLine(l)
 	l.unlink()
 	s.timed.remove(l)
 	delete(s.lanes, l.laneKey)
@@ -198,44 +241,47 @@ func (s *sched) drop(l *lane) {
 
 // park takes l out of turn until wake, in list q of whatever holds it.
 func (s *sched) park(l *lane, q *laneList) {
-	l.unlink()
-	s.timed.remove(l)
-	s.uncount(l)
+	s.leaveLine(l)
+	s.out(l)
 	q.push(l)
-}
-
-// until takes l out of turn until at.
-func (s *sched) until(l *lane, at int64) {
-	l.unlink()
-	s.uncount(l)
-	l.at = at
-	s.timed.fix(l)
 }
 
 // parkUntil takes l out of turn until wake or at, whichever comes first.
 func (s *sched) parkUntil(l *lane, q *laneList, at int64) {
 	s.park(l, q)
-	l.at = at
+	s.stamp++
+	l.at, l.order = at, s.stamp
 	s.timed.fix(l)
 }
 
-func (s *sched) uncount(l *lane) {
+// out takes l out of wherever it is, and in puts it in turn.
+func (s *sched) out(l *lane) {
+	l.unlink()
+	s.timed.remove(l)
 	if !l.parked {
 		l.parked = true
 		s.count(-l.n)
 	}
 }
 
-// wake puts a parked or timed lane back in turn.
-func (s *sched) wake(l *lane) {
-	if !l.parked {
-		return
-	}
+func (s *sched) in(l *lane) {
 	l.unlink()
 	s.timed.remove(l)
 	l.parked = false
 	s.count(l.n)
 	s.link(l)
+}
+
+// wake puts a parked or timed lane back in turn. One that is in a line stays
+// there unless it is the first.
+func (s *sched) wake(l *lane) {
+	switch {
+	case !l.parked:
+	case l.line == nil:
+		s.in(l)
+	case l.line.lanes.head == l:
+		s.try(l.line)
+	}
 }
 
 // wakeAll puts every lane of q back in turn.
@@ -245,23 +291,27 @@ func (s *sched) wakeAll(q *laneList) {
 	}
 }
 
-// wakeTimed puts every lane that waits for a time back in turn.
-func (s *sched) wakeTimed() {
-	for s.timed.len() > 0 {
-		s.wake(s.timed.s[len(s.timed.s)-1])
-	}
-}
-
-// tick puts the lanes back whose time has come.
+// tick puts the lanes back whose time has come, in the order in which they began
+// to wait: a heap would let the same ones go first again and again.
 func (s *sched) tick(now int64) {
 	for {
 		l, ok := s.timed.due(now)
 		if !ok {
-			return
+			break
 		}
+		s.due = append(s.due, l)
+	}
+	slices.SortFunc(s.due, func(a, b *lane) int { return cmp.Compare(a.order, b.order) })
+	for _, l := range s.due {
 		s.wake(l)
 	}
+	clear(s.due)
+	s.due = s.due[:0]
+	s.tryLines(now)
 }
+
+// wakeTimed puts back everything that waits for a time.
+func (s *sched) wakeTimed() { s.tick(forever) }
 
 // turn moves l to the end of its ring.
 func (s *sched) turn(l *lane) {

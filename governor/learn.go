@@ -22,6 +22,11 @@ func (c *core) learn(a *attempt, err error) (refused []throttle.Scope) {
 	}
 	for _, sig := range sigs {
 		sig.Scope = own(sig.Scope, &a.key.laneKey)
+		if l := sig.Scope.Level; l != throttle.Request && a.scopes[l] != sig.Scope {
+			alone := sig // a pause of others must not let this one repeat its call at once
+			alone.Scope = throttle.Scope{Level: throttle.Request}
+			c.received(alone, at, now, a, err)
+		}
 		sc := c.received(sig, at, now, a, err)
 		refused = append(refused, sc)
 		if sig.NoRetry {

@@ -127,14 +127,18 @@ func (c *core) advance(s stage) {
 // dropAll completes everything that waits with err.
 func (c *core) dropAll(err error) {
 	for _, l := range c.sched.lanes {
-		for l.head != nil {
-			c.drop(l.head, c.stopError(l.head, err))
+		for _, r := range l.all() {
+			c.drop(r, c.stopError(r, err))
 		}
 	}
 	for _, r := range append([]*request(nil), c.timers.s...) { // those in no lane
 		c.drop(r, c.stopError(r, err))
 	}
 }
+
+// errClosing is what the contexts of running closures end with. It matches
+// ErrClosed; but what returns it was executed.
+var errClosing error = &executed{ErrClosed}
 
 // stop cancels everything that runs.
 func (c *core) stop() {
@@ -146,7 +150,7 @@ func (c *core) stop() {
 	}
 	c.runMu.Unlock()
 	for _, cancel := range cancels {
-		cancel(ErrClosed)
+		cancel(errClosing)
 	}
 }
 

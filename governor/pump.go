@@ -30,7 +30,7 @@ func (c *core) pump(now int64) {
 
 // serve lets the head of l through the gate, or finds what stands in its way.
 func (c *core) serve(l *lane, now int64) {
-	r, sc := l.head, l.scopes()
+	r, sc := l.first(), l.scopes()
 	if err := r.cause(); err != nil {
 		c.cancel(r)
 		return
@@ -47,6 +47,10 @@ func (c *core) serve(l *lane, now int64) {
 	}
 	var ls lease
 	pooled := c.pool != nil && !l.kept
+	if q := c.sched.ahead(l, &sc, c.limits); q != nil {
+		c.sched.join(l, q)
+		return
+	}
 	opening := pooled && !c.pool.idle(l.sel.value)
 	if !c.affordable(l, &sc, r, now, opening) { // before the pool: reserving may steal
 		return
@@ -81,6 +85,7 @@ func (c *core) serve(l *lane, now int64) {
 	} else {
 		c.gate.word.grant(c.slots) // only the actor grants, and it saw a free slot
 	}
+	c.sched.leaveLine(l) // the next may be tried
 	c.sched.turn(l)
 	c.sched.remove(r, true)
 	c.leave(r)
@@ -91,18 +96,23 @@ func (c *core) serve(l *lane, now int64) {
 // everything, out of turn until they may.
 func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, opening bool) bool {
 	per, wait := c.gate.limited(now, sc, int(r.cost), opening)
-	switch {
-	case wait == 0:
+	if wait == 0 {
 		return true
+	}
+	c.limitWait.Store(true)
+	switch {
 	case wait == limiter.Never:
 		c.drop(r, ErrNeverAdmissible)
 	case wait == untilOpened:
 		c.sched.park(l, &c.noConn) // until one of those that open has started
-	case per == throttle.Host && !c.onlyOpening(sc, r, now, opening):
+	case per == throttle.Host && c.onlyOpening(sc, r, now, opening):
+		c.sched.parkUntil(l, &c.noConn, add(now, wait))
+		c.emit(event.Event{Kind: event.LimitRefused, Delay: wait})
+	case per == throttle.Host:
 		c.hostAt = add(now, wait)
 		c.emit(event.Event{Kind: event.LimitRefused, Delay: wait})
 	default:
-		c.sched.until(l, add(now, wait))
+		c.sched.waitInLine(l, sc[per], add(now, wait))
 		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
 	}
 	return false
@@ -146,8 +156,16 @@ func (c *core) broken(r *request, err error, now int64) {
 		c.drop(r, err)
 		return
 	}
-	after, _ := retry.RetryAfter(err)
-	c.hostAt = add(now, max(time.Millisecond, min(time.Second, after)))
+	c.hostAt = add(now, breakerDelay(err))
+}
+
+// breakerDelay is how long to wait for a breaker before asking again. When it
+// does not say, and it changes with a call that ends, the actor is woken by that.
+func breakerDelay(err error) time.Duration {
+	if after, _ := retry.RetryAfter(err); after > 0 {
+		return max(time.Millisecond, min(time.Second, after))
+	}
+	return time.Second
 }
 
 // freed says that the pool may have something for lanes that wait for it.

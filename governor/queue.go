@@ -83,12 +83,10 @@ func (c *core) sweep(now int64) {
 		if cd.until == 0 || c.minding == 0 && (c.maxWait < 0 || cd.until-now <= int64(c.maxWait)) {
 			continue
 		}
-		for r := l.head; r != nil; {
-			next := r.next
+		for _, r := range l.all() {
 			if err := c.tooLong(r, cd, now); err != nil {
 				c.drop(r, err)
 			}
-			r = next
 		}
 	}
 }

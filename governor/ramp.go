@@ -106,8 +106,9 @@ func (g *gate) firstItem(now int64, a *attempt) (wake bool) {
 }
 
 // tick moves the scopes whose time has come to their next phase. Only the actor
-// calls it: nobody else ends a hold. busy says that requests wait.
-func (g *gate) tick(now int64, busy bool, emit func(event.Kind, *scope)) {
+// calls it: nobody else ends a hold. busy says that requests wait, paused that
+// the governor is.
+func (g *gate) tick(now int64, busy, paused bool, emit func(event.Kind, *scope)) {
 	if !g.word.held() {
 		return
 	}
@@ -135,9 +136,15 @@ func (g *gate) tick(now int64, busy bool, emit func(event.Kind, *scope)) {
 		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && now < add(st.last, idleScope):
 			st.at = add(st.last, idleScope)
 			g.timers.fix(st)
-		case st.phase == probing && busy:
-			// Something waits, and will probe it when it can: a governor may be
-			// paused for longer than this.
+		case st.phase == ramping && st.guesses > 0 && st.inflight > 0:
+			// It is over, but nothing has succeeded yet. If what runs is refused
+			// in the end, the next guess must be longer than the last.
+			st.rate, st.allowed = 0, g.slots
+			st.at = add(now, idleScope)
+			g.timers.fix(st)
+		case st.phase == probing && (st.parked.head != nil || busy && (paused || st.key.Level == throttle.Host)):
+			// Something waits for it, and will probe it when it can: a governor
+			// may be paused for longer than this.
 			st.at = add(now, idleScope)
 			g.timers.fix(st)
 		default:
@@ -156,7 +163,7 @@ func (g *gate) end(st *scope) {
 	if g.table[st.key] == st {
 		delete(g.table, st.key)
 	}
-	if len(g.table) == 0 {
+	if len(g.table) == 0 && !g.paused {
 		g.word.unhold()
 	}
 	g.touch(st)

@@ -35,7 +35,8 @@ type Request[R any] struct {
 // again it returns the same.
 //
 // Inside a closure of the same governor, for a request that has not started
-// while no slot is spare, it returns ErrReentrant instead of waiting for itself.
+// while no slot is spare, it returns an error that matches ErrReentrant instead
+// of waiting for itself; the request goes on.
 func (r *Request[R]) Result(ctx context.Context) (R, error) {
 	if err := r.wait(ctx); err != nil {
 		var none R
@@ -118,8 +119,10 @@ const (
 // history is what a request remembers that has a latest start of its own, was
 // attempted more than once, or failed.
 type history struct {
+	r         *request
 	startBy   int64
 	idx       int32 // in core.timers
+	slot      int32 // in lane.returned
 	attempts  int
 	limited   int // by a rate limit, but for probes
 	failed    int // otherwise
@@ -138,6 +141,10 @@ type history struct {
 	// under KeepConn that of the last attempt.
 	grant chan *attempt
 }
+
+// when and index are for lane.returned.
+func (h *history) when() int64   { return int64(h.r.seq) }
+func (h *history) index() *int32 { return &h.slot }
 
 // task is the typed half of a request.
 type task interface {
@@ -182,7 +189,9 @@ func (r *request) Cancel() {
 	r.mu.Unlock()
 	c := r.core()
 	if running {
-		c.cancelRunning(r) // if it is just coming back, back sees the mark
+		if a := r.class.Load().att; a != nil { // else it is just coming back, and back sees the mark
+			a.cancel(context.Canceled)
+		}
 		return
 	}
 	c.door.post(message{kind: msgCancel, r: r})
@@ -252,7 +261,7 @@ func (r *request) wait(ctx context.Context) error {
 	}
 	c := r.core()
 	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && c.spent(r.sel())) {
-		return ErrReentrant
+		return &executed{ErrReentrant} // the request goes on
 	}
 	done := r.Done()
 	select {
@@ -276,7 +285,7 @@ func (r *request) resident() bool {
 // history returns r's, made when it has none.
 func (r *request) history() *history {
 	if r.hist == nil {
-		r.hist = &history{submitted: r.enqueued}
+		r.hist = &history{r: r, submitted: r.enqueued}
 	}
 	return r.hist
 }
@@ -324,7 +333,7 @@ func (r *request) startBy() int64 {
 func (r *request) when() int64 {
 	at := int64(forever)
 	if r.flags&(dated|ctxDeadline) == dated {
-		at = r.hist.startBy
+		at = add(r.hist.startBy, 1) // it may start at that very moment
 	}
 	if r.place != inLane {
 		at = min(at, r.hist.until)

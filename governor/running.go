@@ -1,7 +1,6 @@
 package governor
 
 import (
-	"context"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -28,7 +27,7 @@ func (c *core) track(a *attempt) {
 	stopping := c.stopping
 	c.runMu.Unlock()
 	if stopping {
-		a.cancel(ErrClosed)
+		a.cancel(errClosing)
 	}
 	if c.stuckAfter > 0 && c.nextStuck == forever {
 		c.nextStuck = add(a.granted, c.stuckAfter)
@@ -61,23 +60,6 @@ func (c *core) untrack(a *attempt) {
 	}
 	a.prev, a.next = nil, nil
 	q.n--
-}
-
-// cancelRunning ends the context of r's attempt, if it has one. It looks at all
-// that run, so that a request need not know its attempt.
-func (c *core) cancelRunning(r *request) {
-	var cancel context.CancelCauseFunc // called under no lock: contexts have children of the user's
-	c.runMu.Lock()
-	for a := c.running.tail; a != nil; a = a.prev { // the latest first: one that is being given back may be there, too
-		if a.r == r {
-			cancel = a.cancel
-			break
-		}
-	}
-	c.runMu.Unlock()
-	if cancel != nil {
-		cancel(context.Canceled)
-	}
 }
 
 // stuck reports attempts that run for longer than StuckAfter, each once, and

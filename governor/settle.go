@@ -50,6 +50,7 @@ func (a *attempt) outlives() bool {
 		return false
 	}
 	a.mu.Unlock()
+	a.r.class.Store(&a.key.class) // nobody who keeps the request keeps the attempt
 	a.core.finish(a.r, a.n, nil, false)
 	a.mu.Lock()
 	a.ended = true
@@ -118,12 +119,13 @@ func (c *core) judge(a *attempt, err error) {
 // waiting is handed back before its slot. An attempt is tracked until either is
 // done, so that the actor does not end before.
 //
-// Under KeepConn a request that goes on keeps both, and giveBack returns its
-// next attempt when that is granted.
+// Under KeepConn a request that has begun and goes on keeps both, and giveBack
+// returns its next attempt when that is granted.
 func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *attempt) {
-	keep := f.back && a.r.flags&keepConn != 0 && !a.bad && a.midway == nil && (a.out.kind == ran || a.out.kind == undone)
-	wake := true
-	defer func() { // also when a predicate of the user's ends the goroutine
+	a.back = f.back
+	keep, wake := false, true
+	defer func() { // also when a function of the user's ends the goroutine
+		a.r.class.Store(&a.key.class)
 		switch {
 		case keep:
 			next = c.stay(a, f)
@@ -141,11 +143,28 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 		}
 		c.untrack(a)
 	}()
+	defer func() {
+		if !keep && a.lease != nil {
+			c.returnConn(a)
+		}
+	}()
 	wake = c.free(a, refused)
-	if !keep && a.lease != nil {
-		c.returnConn(a)
-	}
+	keep = f.back && a.keeps()
 	return nil
+}
+
+// keeps reports whether a, which goes on, keeps its slot and its connection.
+func (a *attempt) keeps() bool {
+	if a.r.flags&keepConn == 0 || a.bad || a.midway != nil {
+		return false
+	}
+	switch a.out.kind {
+	case ran:
+		return true
+	case undone, broken: // it kept them before, or has nothing yet that is worth it
+		return a.r.hist != nil && a.r.hist.attempts > 0
+	}
+	return false
 }
 
 // handBack returns the request to the actor. It is the last touch: from then on
@@ -196,20 +215,25 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 	o := a.out
 	opening := a.opening
 	wake = c.gate.leave(now, &a.scopes, a, o.kind == ran && o.err == nil, refused)
+	if a.seq != 0 && len(c.limits) > 0 && c.limitWait.Load() { // the limits were told, and may say otherwise now
+		c.retime.Store(true)
+		wake = true
+	}
 	if opening { // others may have waited for this one to start, or to fail; now they find it gone
 		c.retime.Store(true)
 		c.freed()
 	}
-	if a.permitted {
-		a.permitted = false
-		c.breaker.Report(a.permit, time.Now(), a.verdict(refused), time.Duration(now-a.began))
-		wake = true // it may have opened, or closed
-	}
+	verdict := a.verdict(refused)
 	if a.timeout != nil {
 		a.timeout()
 	}
 	a.cancel(nil)
 	a.seq = 0
+	if a.permitted {
+		a.permitted = false
+		wake = true                                                                 // it may have opened, or closed
+		c.breaker.Report(a.permit, time.Now(), verdict, time.Duration(now-a.began)) // last: it is the user's
+	}
 	return wake
 }
 
@@ -225,6 +249,8 @@ func (c *core) returnConn(a *attempt) {
 	ls := a.lease
 	a.lease = nil
 	switch o := a.out; {
+	case a.gone:
+		ls.Discard(nil) // the caller left in mid-call: that says nothing about the pool's server
 	case a.midway != nil:
 		ls.Discard(a.midway)
 	case a.bad, o.kind == panicked:

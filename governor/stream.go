@@ -6,7 +6,7 @@ import (
 )
 
 // Stream returns the sequence of items that fn yields, read under g: the slot
-// and the connection are held from the first item to the end of the loop.
+// and the connection are held from the start of the attempt to the end of the loop.
 //
 //	for row, err := range governor.Stream(ctx, g, Reports, query) {
 //		if err != nil {
@@ -36,12 +36,12 @@ func Stream[S comparable, C, T any](ctx context.Context, g *Governor[S, C], sel 
 			err = ErrReentrant
 		}
 		grant := make(chan *attempt, 1)
-		s.hist = &history{grant: grant}
+		s.hist = &history{r: &s.request, grant: grant}
 		g.submit(ctx, &s.request, s, sel, stream, err)
 		if s.State() != Done {
 			for a := <-grant; a != nil; a = <-grant {
 				g.try(a)
-				if s.State() == Done {
+				if !a.back { // its state would not do: an abandoned one may have been granted once more
 					break
 				}
 			}

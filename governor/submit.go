@@ -28,6 +28,10 @@ func Func[R any](fn func(context.Context) (R, error)) func(context.Context, stru
 // vendor refused, or that Config.Retry repeats; never twice at once.
 // retry.FromContext tells it which attempt it is.
 //
+// The error that fn returns is the request's, as it is. Only one that satisfies
+// IsRefused, because a call inside fn was refused, is wrapped in one that does not:
+// fn was executed.
+//
 // Nothing obtained from the connection may be used after fn returned. Whoever
 // needs it longer uses Stream or Hold.
 func Submit[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) (R, error)) *Request[R] {

@@ -9,8 +9,7 @@ import (
 // same context share one, so that a batch costs one registration. It belongs to
 // the actor; only fire runs elsewhere.
 //
-// The actor calls the contexts' own Done, Err and AfterFunc here, the only
-// methods of the user's that it calls beside limits and breaker: contexts are
+// The actor calls methods of the user's contexts, here as elsewhere: contexts are
 // made to be asked from anywhere at any time.
 type watch struct {
 	stop func() bool
