@@ -80,7 +80,7 @@ func TestMeter(t *testing.T) {
 		}
 		// The pause of an account concerns it alone.
 		end("a", quotaError(t, "v25", adspb.QuotaErrorDetails_ACCOUNT, time.Second, true))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		begin("b")
 		if n := m.DuringPause(); n != 1 {
 			t.Fatalf("%d in a pause", n)
