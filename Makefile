@@ -70,5 +70,5 @@ generate: ## run every go:generate
 # A generator script with -check writes nothing and fails when the committed
 # code differs from what it would write.
 generate-check:
-	@scripts/need protoc protobuf-compiler
+	@scripts/need protoc protobuf-compiler libprotobuf-dev
 	@set -e; for g in $$(find . -name generate.sh -not -path '*/.*'); do echo "-- $$g -check"; $$g -check; done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Regenerates the Go code of this folder from proto/. The generators are the
 # versions that go.mod pins; protoc must be the one named here, since its version
-# is written into the generated files (Debian 12: apt-get install protobuf-compiler).
+# is written into the generated files (Debian 12: apt-get install protobuf-compiler libprotobuf-dev).
 #
 # With -check nothing is written: the script fails when the committed code differs
 # from what would be generated.
