@@ -60,7 +60,6 @@ func (c *core) open() {
 	c.nextStuck = forever
 	c.watches = make(watches)
 	c.sched.lanes = make(map[laneKey]*lane)
-	c.sched.lines = make(map[throttle.Scope]*line)
 	c.sched.count = c.gate.word.queue
 	g := &c.gate
 	g.base = time.Now()

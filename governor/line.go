@@ -46,6 +46,9 @@ func (s *sched) waitInLine(l *lane, scope throttle.Scope, at int64) {
 	q := s.lines[scope]
 	if q == nil {
 		q = &line{scope: scope}
+		if s.lines == nil {
+			s.lines = make(map[throttle.Scope]*line)
+		}
 		s.lines[scope] = q
 	}
 	if l.line == q {
