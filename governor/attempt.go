@@ -51,6 +51,7 @@ type attempt struct {
 	midway    error         // why its context ended while the closure ran
 	gone      bool          // because the request was cancelled
 	back      bool          // the request went on waiting
+	stalled   bool          // a stream's loop took too long for an item
 	pause     time.Duration // that the vendor asked of this request alone
 
 	prev, next *attempt // in core.running

@@ -103,6 +103,11 @@ type Config[S comparable, C any] struct {
 	// reports it, once. Nothing is done to it. 0 means 1 min; negative: never.
 	StuckAfter time.Duration
 
+	// StreamIdle is how long the loop over a Stream may take for one item. After
+	// that the stream's context ends, its connection is closed when the loop
+	// comes back, and the loop gets ErrStreamStalled. 0: as long as it likes.
+	StreamIdle time.Duration
+
 	// CloseGrace is how long Close waits for running closures after it
 	// cancelled their contexts. 0 means 30 s; negative: it does not wait.
 	CloseGrace time.Duration
@@ -160,6 +165,7 @@ type settings struct {
 	maxWait         time.Duration
 	probePatience   time.Duration
 	stuckAfter      time.Duration
+	streamIdle      time.Duration
 	closeGrace      time.Duration
 	shutdownDrop    bool
 	logger          *slog.Logger
@@ -220,6 +226,7 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 		maxWait:         cfg.MaxWait,
 		probePatience:   dur("ProbePatience", cfg.ProbePatience, 5*time.Second),
 		stuckAfter:      cfg.StuckAfter,
+		streamIdle:      dur("StreamIdle", cfg.StreamIdle, 0),
 		closeGrace:      max(0, cfg.CloseGrace),
 		shutdownDrop:    cfg.ShutdownDrop,
 		logger:          cfg.Logger,

@@ -89,7 +89,7 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 // again asks the retry policy.
 func (c *core) again(a *attempt, now int64) fate {
 	h := a.r.hist
-	wait, again, exhausted := next(c.retry, backoff.Step{
+	wait, again, exhausted := c.next(backoff.Step{
 		Attempt: h.failed, Prev: h.prev, Elapsed: time.Duration(now - h.first), Err: h.err,
 	})
 	switch {
@@ -106,13 +106,14 @@ func (c *core) again(a *attempt, now int64) fate {
 }
 
 // next guards against predicates and schedules that panic: no retry.
-func next(cfg *retry.Config, step backoff.Step) (wait time.Duration, again, exhausted bool) {
+func (c *core) next(step backoff.Step) (wait time.Duration, again, exhausted bool) {
 	defer func() {
 		if recover() != nil {
+			c.count.hookPanics.Add(1)
 			wait, again, exhausted = 0, false, false
 		}
 	}()
-	wait, again, why := cfg.Next(step)
+	wait, again, why := c.retry.Next(step)
 	return wait, again, why > retry.Ignored
 }
 

@@ -67,6 +67,10 @@ var (
 	// within Config.CloseGrace after Close. The closure still runs.
 	ErrAbandoned = errors.New("governor: abandoned while running")
 
+	// ErrStreamStalled ends a Stream whose loop took longer than
+	// Config.StreamIdle for an item.
+	ErrStreamStalled = errors.New("governor: stream stalled by its consumer")
+
 	// ErrGaveUp is matched by GaveUpError.
 	ErrGaveUp = errors.New("governor: gave up")
 )

@@ -20,7 +20,9 @@ const forever = math.MaxInt64
 type gate struct {
 	word word
 	seq  atomic.Uint64 // number of the last start
-	base time.Time
+
+	panics atomic.Uint64 // of the guess schedule
+	base   time.Time
 
 	slots   int
 	maxKeys int
@@ -142,7 +144,11 @@ func (g *gate) step(st *scope, fresh bool) backoff.Step {
 
 func (g *gate) guessDelay(step backoff.Step) (d time.Duration) {
 	d = g.maxG
-	defer func() { _ = recover() }() // a schedule that panics: the longest guess
+	defer func() { // a schedule that panics: the longest guess
+		if recover() != nil {
+			g.panics.Add(1)
+		}
+	}()
 	if next, again := g.guess.Next(step); again && next >= 0 {
 		d = max(g.minG, min(next, g.maxG))
 	}

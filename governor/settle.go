@@ -265,7 +265,7 @@ func (c *core) returnConn(a *attempt) {
 // verdict is what the breaker makes of the attempt.
 func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 	switch o := a.out; {
-	case a.seq == 0, len(refused) > 0, a.body:
+	case a.seq == 0, len(refused) > 0, a.body, a.stalled:
 		return breaker.Neutral
 	case o.kind == ran && o.err == nil:
 		return breaker.Success

@@ -51,6 +51,7 @@ type Stats struct {
 	BadVendor uint64 `json:"bad_vendor"`
 	Stuck     uint64 `json:"stuck"`
 	Events    uint64 `json:"events_dropped"` // by slow listeners
+	Hooks     uint64 `json:"hook_panics"`    // panics of listeners, of Config.Retry and of Config.Guess
 
 	Wait Latency `json:"wait"` // in the queue, per attempt
 	Call Latency `json:"call"` // of closures, per attempt
@@ -82,7 +83,7 @@ type LimitStats struct {
 
 type counters struct {
 	submitted, refused, started, succeeded, failed, dropped, limited, retried,
-	gaveUp, panics, overflow, cooldowns, clamped, badVendor, stuck atomic.Uint64
+	gaveUp, panics, overflow, cooldowns, clamped, badVendor, stuck, hookPanics atomic.Uint64
 }
 
 // Stats returns a snapshot, taken between two decisions.
@@ -102,7 +103,7 @@ func (c *core) snapshot() Stats {
 		Limited: n.limited.Load(), Retried: n.retried.Load(), GaveUp: n.gaveUp.Load(),
 		Panics: n.panics.Load(), Overflow: n.overflow.Load(), Episodes: n.cooldowns.Load(),
 		Clamped: n.clamped.Load(), BadVendor: n.badVendor.Load(), Stuck: n.stuck.Load(),
-		Events: c.bus.Dropped(), Wait: c.waits.summary(), Call: c.calls.summary(),
+		Events: c.bus.Dropped(), Hooks: c.bus.Panics() + n.hookPanics.Load() + c.gate.panics.Load(), Wait: c.waits.summary(), Call: c.calls.summary(),
 	}
 	for _, l := range c.sched.lanes {
 		s.Lanes = append(s.Lanes, LaneStats{l.sel.name, l.tenant, l.bucket, int(l.priority), l.n, l.parked})

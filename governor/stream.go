@@ -3,6 +3,7 @@ package governor
 import (
 	"context"
 	"iter"
+	"time"
 )
 
 // Stream returns the sequence of items that fn yields, read under g: the slot
@@ -63,6 +64,7 @@ type streamed[C, T any] struct {
 	yield   func(T, error) bool
 	begun   bool // an item was yielded: nothing is repeated any more
 	stopped bool // the loop has ended: nothing may be yielded
+	idle    *time.Timer
 }
 
 func (s *streamed[C, T]) open(ctx context.Context, l lease) error {
@@ -91,11 +93,31 @@ func (s *streamed[C, T]) run(a *attempt) error {
 			}
 		}
 		a.body, s.stopped = true, true
+		s.watch(a)
 		if !s.yield(v, nil) {
 			a.body = false
+			s.returned()
 			return nil
 		}
 		a.body, s.stopped = false, false
+		if !s.returned() {
+			a.stalled = true
+			return ErrStreamStalled
+		}
 	}
 	return nil
 }
+
+// watch ends the attempt's context when the loop takes too long for an item.
+func (s *streamed[C, T]) watch(a *attempt) {
+	switch d := a.core.streamIdle; {
+	case d == 0:
+	case s.idle == nil:
+		s.idle = time.AfterFunc(d, func() { a.cancel(ErrStreamStalled) }) // nothing is repeated from here on: it is this attempt's
+	default:
+		s.idle.Reset(d)
+	}
+}
+
+// returned reports whether the loop has come back in time.
+func (s *streamed[C, T]) returned() bool { return s.idle == nil || s.idle.Stop() }

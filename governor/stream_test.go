@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
 )
@@ -194,5 +196,51 @@ func TestFirstItemOfAProbeLetsTheRampBegin(t *testing.T) {
 		}
 		<-r.Done()
 		since(t, "next start", start, next, 2*time.Second)
+	})
+}
+
+func TestLoopThatTakesTooLongForAnItemEndsItsStream(t *testing.T) {
+	f := &fuse{}
+	set := func(c *governor.Config[string, *conn]) { c.StreamIdle, c.Breaker = 10*time.Second, f }
+	withPool(t, set, func(t *testing.T, g *connected, _, open *atomic.Int64) {
+		for _, tt := range []struct {
+			name  string
+			takes time.Duration
+			items int
+			err   error
+		}{
+			{"in time", 10*time.Second - 1, 5, nil},
+			{"too long", 11 * time.Second, 1, governor.ErrStreamStalled},
+		} {
+			var ended error
+			items := 0
+			var last error
+			for _, err := range governor.Stream(t.Context(), g, "a", func(ctx context.Context, _ *conn) iter.Seq2[int, error] {
+				return func(yield func(int, error) bool) {
+					for i := range 5 {
+						if !yield(i, nil) {
+							return
+						}
+						ended = context.Cause(ctx)
+					}
+				}
+			}) {
+				if last = err; err != nil {
+					break
+				}
+				items++
+				time.Sleep(tt.takes)
+			}
+			synctest.Wait()
+			if items != tt.items || last != tt.err || ended != tt.err && tt.err == nil {
+				t.Errorf("%s: %d items, then %v; the context ended with %v", tt.name, items, last, ended)
+			}
+			if s := g.Stats(); s.InFlight != 0 || (open.Load() == 0) != (tt.err != nil) {
+				t.Errorf("%s: %d in flight, %d connections open", tt.name, s.InFlight, open.Load())
+			}
+		}
+		if f.outcomes[breaker.Failure] != 0 {
+			t.Error("a slow consumer is no failure of the vendor's")
+		}
 	})
 }
