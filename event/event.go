@@ -34,9 +34,26 @@ const (
 	Clamped   // a vendor's or a user's value was changed to a permitted one (Scope, Delay: the result, Source)
 	BadVendor // an adapter panicked; its answer counts as "not limited" (Err)
 
-	BreakerState   // a breaker changed state (Source: the new state)
+	BreakerState   // a breaker changed state by itself (Source: the new state; Until: of an open one; Err: what opened it)
+	BreakerSet     // it was put into a state by hand (Source: the state; Until: of an open one)
+	BreakerReset   // it was reset by hand: closed, and all it had counted forgotten
 	BreakerRefused // a breaker refused a request (Request, Until)
+	BreakerSuccess // a call through a breaker succeeded (Delay: how long it ran)
+	BreakerFailure // one failed (Delay, Err)
+	BreakerRate    // failures or slow calls reached their threshold (Source: which, and how many)
 	LimitRefused   // a limiter made a lane wait (Scope, Delay)
+
+	TimedOut     // a call took longer than it may (Delay: how long it may; Err)
+	BulkheadFull // too many calls ran for one more (Delay: how long it waited; Err)
+	FellBack     // something took the place of a failed call (Err: its error; nil: its result would not do)
+	Hedged       // a further attempt began beside or after others (Attempt; Delay since the call began)
+	BudgetSpent  // an attempt was not repeated because too many are (Attempt: the one not made)
+	CacheHit     // a stored result was used
+	CacheMiss    // there was none, and the call was made (Delay: how long it took; Err)
+	CacheStale   // an old result was used in place of an error (Delay: how old it is; Err)
+	Collapsed    // several calls became one (Attempt: how many)
+	Compensated  // a step was undone (Attempt: which; Delay: how long it took; Err)
+	Injected     // chaos did something to a call (Source: what)
 
 	PoolWait      // a request waits for a connection (Request, Source: the selector)
 	PoolCreated   // a connection was opened (Source: the selector; Delay: how long it took)
@@ -61,8 +78,12 @@ var names = [kinds]string{
 	Completed: "completed", Overflow: "overflow", Cancelled: "cancelled", Requeued: "requeued", Retry: "retry",
 	Recovered: "recovered", Ignored: "ignored", GaveUp: "gave up", Learned: "learned", Cooling: "cooling", Extended: "extended",
 	Cleared: "cleared", Cooled: "cooled", Probe: "probe", Ramp: "ramp", Resumed: "resumed", Clamped: "clamped",
-	BadVendor: "bad vendor", BreakerState: "breaker state", BreakerRefused: "breaker refused",
-	LimitRefused: "limit refused", PoolWait: "pool wait", PoolCreated: "pool created", PoolFailed: "pool failed", PoolStolen: "pool stolen",
+	BadVendor: "bad vendor", BreakerState: "breaker state", BreakerSet: "breaker set", BreakerReset: "breaker reset",
+	BreakerRefused: "breaker refused", BreakerSuccess: "breaker success", BreakerFailure: "breaker failure", BreakerRate: "breaker rate",
+	LimitRefused: "limit refused", TimedOut: "timed out", BulkheadFull: "bulkhead full", FellBack: "fell back", Hedged: "hedged",
+	BudgetSpent: "budget spent", CacheHit: "cache hit", CacheMiss: "cache miss", CacheStale: "cache stale", Collapsed: "collapsed",
+	Compensated: "compensated", Injected: "injected", PoolWait: "pool wait", PoolCreated: "pool created", PoolFailed: "pool failed",
+	PoolStolen:    "pool stolen",
 	PoolDiscarded: "pool discarded", Stuck: "stuck", Idle: "idle", Depleted: "depleted", Paused: "paused",
 	Unpaused: "unpaused", Closing: "closing", Closed: "closed", Abandoned: "abandoned",
 }
