@@ -25,16 +25,19 @@ var floors = map[string]int{
 	"event":    0,
 	"throttle": 0,
 
-	"breaker": 1,
-	"limiter": 1,
-	"pool":    1,
-	"retry":   1,
+	"policy": 1,
 
-	"governor": 3,
+	"breaker": 2,
+	"chaos":   2,
+	"limiter": 2,
+	"pool":    2,
+	"retry":   2,
 
-	"vendors": 4,
+	"governor": 4,
 
-	"vendors/vendortest": 5,
+	"vendors": 5,
+
+	"vendors/vendortest": 6,
 }
 
 // standardOnly are the packages that need nothing but the standard library: the
@@ -106,11 +109,11 @@ func TestViolationsAreSeen(t *testing.T) {
 		want string // part of the only violation; "" means that there is none
 	}{
 		{"lower floor", []listed{ours("governor", "retry", "backoff", "time")}, ""},
-		{"higher floor", []listed{ours("retry", "governor")}, "retry (floor 1) imports governor (floor 3)"},
-		{"own floor", []listed{ours("retry", "pool")}, "retry (floor 1) imports pool (floor 1)"},
+		{"higher floor", []listed{ours("retry", "governor")}, "retry (floor 2) imports governor (floor 4)"},
+		{"own floor", []listed{ours("retry", "pool")}, "retry (floor 2) imports pool (floor 2)"},
 		{"internal", []listed{ours("internal/wire"), ours("backoff", "internal/wire")}, "backoff (floor 0) imports internal/wire (floor 0)"},
 		{"test package", []listed{ours("governor/governortest", "governor")}, ""},
-		{"upwards into a test package", []listed{ours("governor", "governor/governortest")}, "governor (floor 3) imports governor/governortest (floor 4)"},
+		{"upwards into a test package", []listed{ours("governor", "governor/governortest")}, "governor (floor 4) imports governor/governortest (floor 5)"},
 		{"unknown", []listed{ours("chores")}, "chores is on no floor"},
 		{"unknown import", []listed{ours("governor", "chores")}, "governor imports chores, which is on no floor"},
 		{"root", []listed{ours("", "backoff")}, "imports backoff"},

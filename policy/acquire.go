@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"context"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+)
+
+// acquire takes a permit and says whether it waited for it.
+func (b *Bulkhead) acquire(ctx context.Context) (waited bool, err error) {
+	if ctx.Err() != nil {
+		return false, endOf(ctx, "no permit", false)
+	}
+	if b.seats.take() {
+		return false, nil
+	}
+	if b.cfg.MaxWait == 0 {
+		return false, b.full(0)
+	}
+	e, granted := b.seats.queue(b.cfg.MaxQueue)
+	if granted {
+		return false, nil
+	}
+	if e == nil {
+		return false, b.full(0)
+	}
+	var expired <-chan time.Time
+	if b.cfg.MaxWait > 0 {
+		timer := time.NewTimer(b.cfg.MaxWait)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-e.ready:
+	case <-ctx.Done():
+	case <-expired:
+	}
+	// Several may have been ready, and select takes any: ctx has the last word,
+	// and a permit is better than none.
+	granted = b.seats.leave(e)
+	switch {
+	case ctx.Err() != nil:
+		if granted {
+			b.Release()
+		}
+		return true, endOf(ctx, "no permit", false)
+	case !granted:
+		return true, b.full(b.cfg.MaxWait)
+	}
+	return true, nil
+}
+
+func (b *Bulkhead) full(waited time.Duration) error {
+	err := &FullError{Name: b.cfg.Name, Max: b.Max(), Waited: waited}
+	report(b.cfg.OnEvent, event.Event{Kind: event.BulkheadFull, Name: b.cfg.Name, Delay: waited, Err: err})
+	return err
+}

@@ -1,0 +1,145 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+)
+
+// BulkheadConfig says how many calls may run at once.
+type BulkheadConfig struct {
+	// Name appears in events and errors.
+	Name string
+
+	// Max is how many calls may run at once. 0 means 25.
+	Max int
+
+	// MaxWait is how long a call waits for one of them to end. 0: not at all;
+	// less than 0: as long as its context lasts.
+	MaxWait time.Duration
+
+	// MaxQueue is how many calls may wait at once. 0 means any number.
+	MaxQueue int
+
+	// OnError replaces the error that leaves the layer, its own or one from
+	// further in; nil as a replacement is success. What panics in it passes
+	// through to the caller. nil: errors stay as they are.
+	OnError func(error) error
+
+	// OnEvent hears of BulkheadFull. It is called under no lock, and waited for.
+	// A panic in it is dropped. nil: nobody does.
+	OnEvent func(event.Event)
+}
+
+// Bulkhead bounds how many calls run at once. Calls that wait for room are let in
+// in the order in which they came; one that leaves, because its context ended or
+// MaxWait passed, leaves no trace. No call begins whose context has ended.
+//
+// A permit comes back when the function has ended, by whatever means. A call
+// inside a call of the same Bulkhead needs a permit of its own, and with a
+// MaxWait below 0 may wait for itself until its context ends.
+//
+// Where there is room, a call costs two atomic swaps and no allocation.
+type Bulkhead struct {
+	cfg   BulkheadConfig
+	seats seats
+}
+
+// NewBulkhead returns a Bulkhead. The error names a field that is out of range.
+func NewBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
+	if cfg.Max == 0 {
+		cfg.Max = 25
+	}
+	if err := inRange("BulkheadConfig.Max", cfg.Max, 0); err != nil {
+		return nil, err
+	}
+	if err := inRange("BulkheadConfig.MaxQueue", cfg.MaxQueue, 0); err != nil {
+		return nil, err
+	}
+	b := &Bulkhead{cfg: cfg}
+	b.seats.max.Store(uint64(cfg.Max))
+	return b, nil
+}
+
+func inRange(field string, n, least int) error {
+	if n < least || n > math.MaxInt32 {
+		return outOfRange(field, n, fmt.Sprintf("%d to %d", least, math.MaxInt32))
+	}
+	return nil
+}
+
+// Layer returns BulkheadLayer.
+func (b *Bulkhead) Layer() Layer { return BulkheadLayer }
+
+// String describes the bulkhead: "bulkhead(25 at once, waits 1s)".
+func (b *Bulkhead) String() string {
+	settings := []string{strconv.Itoa(b.Max()) + " at once"}
+	switch {
+	case b.cfg.MaxWait > 0:
+		settings = append(settings, "waits "+b.cfg.MaxWait.String())
+	case b.cfg.MaxWait < 0:
+		settings = append(settings, "waits")
+	}
+	if b.cfg.MaxQueue > 0 {
+		settings = append(settings, strconv.Itoa(b.cfg.MaxQueue)+" in its queue")
+	}
+	return describe("bulkhead", b.cfg.Name, settings...)
+}
+
+// Wrap puts the bulkhead around next.
+func (b *Bulkhead) Wrap(next Handler) Handler {
+	return mapped(func(c *Call) error {
+		waited, err := b.acquire(c.ctx)
+		if waited {
+			c.Later()
+		}
+		if err != nil {
+			return err
+		}
+		defer b.Release()
+		return next(c)
+	}, b.cfg.OnError)
+}
+
+// Acquire takes a permit, for which it waits as configured. It returns a
+// *FullError when there is none, or an error that matches ctx's when ctx ends
+// first. Who has one gives it back with Release.
+func (b *Bulkhead) Acquire(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: nil context", ErrInvalid)
+	}
+	_, err := b.acquire(ctx)
+	return mapError(err, b.cfg.OnError)
+}
+
+// TryAcquire takes a permit if it can be had without waiting.
+func (b *Bulkhead) TryAcquire() bool { return b.seats.take() }
+
+// Release gives a permit back: to whoever has waited longest, if anybody. One
+// that nobody has is ignored.
+func (b *Bulkhead) Release() { b.seats.giveBack() }
+
+// SetMax changes how many calls may run at once. More lets waiting calls in at
+// once; less counts for those to come. It returns an error, and changes nothing,
+// when max is less than 1.
+func (b *Bulkhead) SetMax(max int) error {
+	if err := inRange("Bulkhead.SetMax", max, 1); err != nil {
+		return err
+	}
+	b.seats.resize(uint64(max))
+	return nil
+}
+
+// Max returns how many calls may run at once.
+func (b *Bulkhead) Max() int { return int(b.seats.max.Load()) }
+
+// InUse returns how many permits are taken. It is more than Max for a while after
+// Max was lowered.
+func (b *Bulkhead) InUse() int { return int(b.seats.word.Load() % oneWaits) }
+
+// Waiting returns how many calls wait.
+func (b *Bulkhead) Waiting() int { return int(b.seats.word.Load() / oneWaits) }

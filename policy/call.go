@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"context"
+	"time"
+)
+
+// Call is one call on its way through a chain. It belongs to the goroutine that
+// it is on and must not be kept after the handler returned.
+type Call struct {
+	ctx  context.Context
+	op   operation
+	base time.Time
+	now  time.Duration // since base, and 1; 0: not read
+
+	budget *Budget // the one that counts the call, innermost
+}
+
+// operation is the typed half of a call.
+type operation interface {
+	run(ctx context.Context) error
+	fork() (*Call, operation)
+	adopt(from *Call)
+}
+
+// typed is a call with its function and its result.
+type typed[R any] struct {
+	Call
+	fn  func(context.Context) (R, error)
+	val R
+}
+
+// reset forgets everything of a call but what the next one has in common with it.
+func (t *typed[R]) reset() {
+	var none R
+	t.ctx, t.now, t.fn, t.val = nil, 0, nil, none
+}
+
+func (t *typed[R]) run(ctx context.Context) (err error) {
+	var none R
+	t.val = none // nothing of an earlier attempt is left when fn does not return
+	t.val, err = t.fn(ctx)
+	return err
+}
+
+func (t *typed[R]) fork() (*Call, operation) {
+	f := &typed[R]{fn: t.fn}
+	return &f.Call, f
+}
+
+func (t *typed[R]) adopt(from *Call) { t.val = from.op.(*typed[R]).val }
+
+func (c *Call) run() error { return c.op.run(c.ctx) }
+
+// Context returns the context that the layers further in are given.
+func (c *Call) Context() context.Context { return c.ctx }
+
+// WithContext runs next with ctx as the call's context, and restores it.
+func (c *Call) WithContext(ctx context.Context, next Handler) error {
+	outer := c.ctx
+	c.ctx = ctx
+	defer func() { c.ctx = outer }()
+	return next(c)
+}
+
+// Now is the call's reading of the clock: one for all layers on the way in. It is
+// taken when it is first asked for, and anew after Later.
+func (c *Call) Now() time.Time {
+	if c.now == 0 {
+		c.now = time.Since(c.base) + 1
+	}
+	return c.base.Add(c.now - 1)
+}
+
+// Later says that time has passed: the call waited, or its function ran.
+func (c *Call) Later() { c.now = 0 }
+
+// Fork returns a copy of the call, with a result of its own, for another
+// goroutine to take further with the given context.
+func (c *Call) Fork(ctx context.Context) *Call {
+	f, op := c.op.fork()
+	f.ctx, f.op, f.base, f.budget = ctx, op, c.base, c.budget
+	return f
+}
+
+// Adopt makes the result of a fork the call's own. The fork must have ended.
+func (c *Call) Adopt(fork *Call) { c.op.adopt(fork) }
+
+// Result returns the call's result so far. ok is false when the call's function
+// has a result of another type.
+func Result[R any](c *Call) (r R, ok bool) {
+	t, ok := c.op.(*typed[R])
+	if !ok {
+		return r, false
+	}
+	return t.val, true
+}
+
+// SetResult replaces the call's result. It reports false, and does nothing, when
+// the call's function has a result of another type.
+func SetResult[R any](c *Call, r R) bool {
+	t, ok := c.op.(*typed[R])
+	if ok {
+		t.val = r
+	}
+	return ok
+}
+
+// Predicate decides about a call that has come back with err.
+type Predicate func(c *Call, err error) bool
+
+// OnError makes a predicate of one on errors. It is not asked about success.
+func OnError(match func(error) bool) Predicate {
+	return func(_ *Call, err error) bool { return err != nil && match(err) }
+}
+
+// OnResult makes a predicate of one on results. It is not asked about errors, nor
+// about calls with a result of another type.
+func OnResult[R any](match func(R) bool) Predicate {
+	return func(c *Call, err error) bool {
+		if err != nil {
+			return false
+		}
+		r, ok := Result[R](c)
+		return ok && match(r)
+	}
+}
+
+// Any is true when one of the predicates is.
+func Any(preds ...Predicate) Predicate {
+	return func(c *Call, err error) bool {
+		for _, p := range preds {
+			if p(c, err) {
+				return true
+			}
+		}
+		return false
+	}
+}

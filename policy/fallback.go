@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/flyball-go/flyball/event"
+)
+
+// FallbackConfig says what takes the place of a failed call.
+type FallbackConfig struct {
+	// Name appears in events and errors.
+	Name string
+
+	// With is what takes its place: made by Value or Func, for the type of the
+	// calls' results. Required.
+	With Substitute
+
+	// If says which calls have failed: by their error, or by their result with
+	// OnResult. nil means all with an error, unless the caller's context has
+	// ended: nobody waits for the result then.
+	If Predicate
+
+	// Max is how many substitutes may run at once; a call beyond that fails with
+	// a *FallbackError. 0 means 10, less than 0 any number.
+	Max int
+
+	// OnError replaces the error that leaves the layer, its own or one from
+	// further in; nil as a replacement is success. What panics in it passes
+	// through to the caller. nil: errors stay as they are.
+	OnError func(error) error
+
+	// OnEvent hears of FellBack, after the substitute was successful, and of
+	// BulkheadFull, when it could not run. It is called under no lock, and waited
+	// for. A panic in it is dropped. nil: nobody does.
+	OnEvent func(event.Event)
+}
+
+// Substitute puts a result into a call that has failed with err; err is nil when
+// it was the result that would not do. It reports whether it could: a call with a
+// result of another type stays as it is. The error is then the call's.
+type Substitute func(c *Call, err error) (done bool, _ error)
+
+// Value is the Substitute for calls with an R that always has the same result.
+func Value[R any](r R) Substitute {
+	return func(c *Call, err error) (bool, error) { return SetResult(c, r), nil }
+}
+
+// Func is the Substitute for calls with an R that calls fn, on the goroutine and
+// with the context of the call. What fn returns is the call's result.
+func Func[R any](fn func(ctx context.Context, err error) (R, error)) Substitute {
+	if fn == nil {
+		return nil
+	}
+	return func(c *Call, err error) (bool, error) {
+		if _, ok := Result[R](c); !ok {
+			return false, nil
+		}
+		r, err := fn(c.ctx, err)
+		return SetResult(c, r), err
+	}
+}
+
+// Fallback puts a substitute in the place of what failed further in. A panic in
+// a call is no failure, and passes through. Several Fallbacks in a chain serve
+// calls with results of several types.
+//
+// A call that has not failed costs no allocation.
+type Fallback struct {
+	cfg   FallbackConfig
+	seats seats // of Max; not used without a limit
+}
+
+// NewFallback returns a Fallback. The error names a field that is out of range.
+func NewFallback(cfg FallbackConfig) (*Fallback, error) {
+	if cfg.With == nil {
+		return nil, outOfRange("FallbackConfig.With", "nil", "Value or Func")
+	}
+	if cfg.Max == 0 {
+		cfg.Max = 10
+	}
+	if cfg.If == nil {
+		cfg.If = func(c *Call, err error) bool { return err != nil && c.ctx.Err() == nil }
+	}
+	f := &Fallback{cfg: cfg}
+	if cfg.Max > 0 {
+		if err := inRange("FallbackConfig.Max", cfg.Max, 0); err != nil {
+			return nil, err
+		}
+		f.seats.max.Store(uint64(cfg.Max))
+	}
+	return f, nil
+}
+
+// Layer returns FallbackLayer.
+func (f *Fallback) Layer() Layer { return FallbackLayer }
+
+// String describes the fallback: "fallback(10 at once)".
+func (f *Fallback) String() string {
+	if f.cfg.Max < 0 {
+		return describe("fallback", f.cfg.Name, "any number at once")
+	}
+	return describe("fallback", f.cfg.Name, strconv.Itoa(f.cfg.Max)+" at once")
+}
+
+// Wrap puts the fallback around next.
+func (f *Fallback) Wrap(next Handler) Handler {
+	return mapped(func(c *Call) error {
+		err := next(c)
+		if f.cfg.If(c, err) {
+			return f.replace(c, err)
+		}
+		return err
+	}, f.cfg.OnError)
+}
+
+func (f *Fallback) replace(c *Call, err error) error {
+	if f.cfg.Max > 0 {
+		if !f.seats.take() {
+			full := &FallbackError{Name: f.cfg.Name, Max: f.cfg.Max, Err: err}
+			report(f.cfg.OnEvent, event.Event{Kind: event.BulkheadFull, Name: f.cfg.Name, Err: full})
+			return full
+		}
+		defer f.seats.giveBack()
+	}
+	done, failed := f.cfg.With(c, err)
+	if !done {
+		return err
+	}
+	if failed == nil {
+		report(f.cfg.OnEvent, event.Event{Kind: event.FellBack, Name: f.cfg.Name, Err: err})
+	}
+	return failed
+}

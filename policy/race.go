@@ -1,0 +1,193 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+)
+
+// errLost is the cause of the contexts of attempts that are not waited for.
+var errLost = errors.New("policy: the call is over")
+
+// race is one call of a Hedge whose attempts run at the same time. It belongs to
+// the goroutine of the call, except where it says otherwise.
+type race struct {
+	h     *Hedge
+	c     *Call
+	next  Handler
+	ctx   context.Context // of the attempts
+	begun time.Time
+
+	ended   chan attempt // has room for all, so that no attempt waits to be heard
+	started int          // attempts
+	left    int          // further attempts that may be
+	running int          // attempts that nobody heard of yet that they ended
+	first   *attempt     // the first one, when it has ended
+
+	// Attempts end under mu: those before the call was over go to ended, the
+	// others to nobody.
+	mu   sync.Mutex
+	over bool
+}
+
+// attempt is one that has ended.
+type attempt struct {
+	n    int
+	call *Call
+	ending
+}
+
+func (h *Hedge) race(c *Call, next Handler, delay time.Duration) error {
+	if c.ctx.Err() != nil {
+		return endOf(c.ctx, "call not begun", false)
+	}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(errLost)
+	r := &race{h: h, c: c, next: next, ctx: ctx, begun: time.Now(), ended: make(chan attempt, 1+h.cfg.Max), left: h.cfg.Max}
+	defer r.finish()
+	r.start()
+	for h.cfg.Parallel && r.left > 0 {
+		r.further()
+	}
+	var due <-chan time.Time
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	for {
+		if due = nil; r.left > 0 {
+			due = timer.C
+		}
+		select {
+		case a := <-r.ended:
+			if done, err := r.judge(a); done {
+				return err
+			}
+			if r.further(); r.running == 0 {
+				return r.decide()
+			}
+			timer.Reset(delay)
+		case <-due:
+			r.further()
+			timer.Reset(delay)
+		case <-ctx.Done():
+			return r.stop()
+		}
+	}
+}
+
+// judge hears of an attempt that has ended; done says that it decides the call.
+func (r *race) judge(a attempt) (done bool, err error) {
+	r.running--
+	if a.n == 1 {
+		r.first = &a
+	}
+	if a.crash == nil && r.h.good(a.call, a.err, r.begun) {
+		r.c.Adopt(a.call)
+		return true, a.err
+	}
+	if a.crash != nil || errors.Is(a.err, ErrGoexit) {
+		r.left = 0
+	}
+	if a.crash != nil && a.n > 1 {
+		r.dropped(a)
+	}
+	return false, nil
+}
+
+// decide ends a call of which no outcome was good. Its first attempt has ended.
+func (r *race) decide() error {
+	a := r.first
+	r.first = nil // not dropped
+	if a.crash == nil {
+		r.c.Adopt(a.call)
+	}
+	return a.result()
+}
+
+// stop ends a call whose caller is gone. What has ended by then still counts.
+func (r *race) stop() error {
+	for {
+		select {
+		case a := <-r.ended:
+			if done, err := r.judge(a); done {
+				return err
+			}
+			continue
+		default:
+		}
+		if r.first != nil {
+			return r.decide()
+		}
+		return endOf(r.ctx, "hedged call", true)
+	}
+}
+
+// further starts another attempt, if one is left and can be afforded.
+func (r *race) further() {
+	if r.left == 0 || r.ctx.Err() != nil {
+		return
+	}
+	r.left--
+	if r.h.afford(r.started + 1) {
+		r.start()
+		r.h.hedged(r.started, r.begun)
+	}
+}
+
+// start starts the next attempt on a goroutine of its own, for which the budget
+// of a further one has been taken.
+func (r *race) start() {
+	r.started++
+	r.running++
+	n, ctx := r.started, r.ctx
+	if n > 1 {
+		ctx = context.WithValue(ctx, attemptKey{}, n)
+	}
+	fork := r.c.Fork(ctx)
+	go guard(func() error { return r.next(fork) }, func(e ending) {
+		if n > 1 {
+			r.h.cfg.Budget.GiveBack() // before the caller hears of it
+		}
+		r.end(attempt{n, fork, e})
+	})
+}
+
+// end runs on the goroutine of the attempt.
+func (r *race) end(a attempt) {
+	r.mu.Lock()
+	over := r.over
+	if !over {
+		r.ended <- a
+	}
+	r.mu.Unlock()
+	if over && a.crash != nil {
+		r.dropped(a)
+	}
+}
+
+// finish says that nobody hears of attempts any more, however the call ended.
+func (r *race) finish() {
+	r.c.Later()
+	r.mu.Lock()
+	r.over = true
+	close(r.ended)
+	r.mu.Unlock()
+	if r.first != nil && r.first.crash != nil {
+		r.dropped(*r.first)
+	}
+	for a := range r.ended {
+		if a.crash != nil {
+			r.dropped(a)
+		}
+	}
+}
+
+// dropped tells of a panic that did not decide the outcome. It may run on any
+// goroutine.
+func (r *race) dropped(a attempt) {
+	report(r.h.cfg.OnEvent, event.Event{
+		Kind: event.AttemptEnded, Name: r.h.cfg.Name, Attempt: a.n, Delay: time.Since(r.begun), Err: a.crash,
+	})
+}
