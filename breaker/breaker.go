@@ -1,77 +1,248 @@
-// Package breaker holds the contract between a circuit breaker and what it
-// protects. A governor takes any Circuit:
-//
-//	g, err := governor.New(governor.PlainConfig{Name: "acme", Breaker: circuit})
-//
-// A Circuit is used by many goroutines at once and must allow it. The package
-// has no breaker of its own yet: it defines what one must do.
 package breaker
 
 import (
-	"errors"
-	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/flyball-go/flyball/event"
 )
 
-// ErrOpen is matched by every error that a breaker answers a call with.
-var ErrOpen = errors.New("breaker: open")
+// Breaker is a circuit breaker with the states of [State]. Make one with New; it
+// must not be copied. All methods may be called by any number of goroutines at
+// once.
+//
+// While it is closed and nothing has failed lately, a call costs a few atomic
+// operations and allocates nothing: with Config.Consecutive it only reads, so
+// that calls on many processors do not hinder each other. All else takes a
+// mutex for a moment.
+//
+// Times given to its methods must be from time.Now: by their monotonic reading,
+// the wall clock may be set at will.
+type Breaker struct {
+	// id is core.id, for those who hold no lock. Written under mu.
+	id atomic.Uint64
 
-// OpenError is the answer of an open breaker. It matches ErrOpen.
-type OpenError struct {
-	// Until is when the breaker will admit a trial call; zero when it is not
-	// known, as for a breaker forced open.
-	Until time.Time
+	// What Do needs of the clock, reading which costs more than all the rest of it:
+	// when a call begins, and when it ends well. They do not change.
+	readsStart, readsEnd bool
+
+	// core is guarded by mu, but for core.cfg and core.begin, which do not change.
+	// It stands here so that id and clean, of which one is mostly read and the
+	// other mostly written, are not neighbours.
+	core core
+
+	panics atomic.Uint64
+
+	// mu guards core. No function of the user's is called under it but the
+	// schedule, and nothing waits under it.
+	mu sync.Mutex
+
+	// clean lets calls that neither failed nor were slow be counted without mu,
+	// in a state and second in which that can decide nothing: the state is Closed
+	// or MetricsOnly, and its window has neither failures nor slow calls. Then it
+	// is the low 32 bits of window.second, and below them a counter. Otherwise it
+	// is 0. It becomes 0 and another value under mu only, and by counting without.
+	//
+	// Whoever holds mu has set it to 0 before core changes. The counter goes on
+	// from where it was, so that no value ever comes back (in less than 2^32
+	// calls). Hence, when a compare-and-swap from a value succeeds, mu was not
+	// held between the loading of that value and the swap, and what was read of
+	// id in between holds.
+	clean atomic.Uint64
+	base  uint32 // the counter when clean was last set; guarded by mu
 }
 
-// Error says until when the breaker is open, where that is known.
-func (e *OpenError) Error() string {
-	if e.Until.IsZero() {
-		return "breaker: open"
+var _ Circuit = (*Breaker)(nil)
+
+// New returns a Breaker in state cfg.Initial. An error names the field that is
+// out of range and its value, and matches ErrInvalid.
+func New(cfg Config) (*Breaker, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("breaker: open until %s", e.Until.Format(time.RFC3339Nano))
+	b := &Breaker{core: newCore(cfg, time.Now())}
+	b.readsStart = cfg.SlowCall != never || cfg.OnEvent != nil
+	b.readsEnd = b.readsStart || cfg.WindowTime > 0
+	b.lock()
+	b.unlock()
+	return b, nil
 }
 
-// Is reports whether target is ErrOpen.
-func (e *OpenError) Is(target error) bool { return target == ErrOpen }
-
-// Refused reports true: the call was not made.
-func (e *OpenError) Refused() bool { return true }
-
-// RetryAfter is the time left until Until; 0 when it has passed or is not known.
-func (e *OpenError) RetryAfter() time.Duration {
-	if e.Until.IsZero() {
-		return 0
+// Ready returns nil when a call could be admitted at now, else an *OpenError. It
+// takes no permit, and what it refuses is not counted as rejected.
+func (b *Breaker) Ready(now time.Time) error {
+	if passes(b.id.Load()) {
+		return nil
 	}
-	return max(0, time.Until(e.Until))
+	b.lock()
+	defer b.unlock()
+	if err := b.core.ready(now); err != nil {
+		return err
+	}
+	return nil
 }
 
-// Outcome is what came of a call, in the breaker's eyes.
-type Outcome uint8
+// Acquire admits a call at now, or returns an *OpenError. Its Until is zero when
+// nobody can tell: in ForcedOpen, and in HalfOpen while all trial calls are out.
+// Every permit must be given back by Report; one that is not holds the place of
+// a trial call for Config.Lease, and nothing otherwise. Use Allow or Do where you
+// can: they tell the breaker more.
+func (b *Breaker) Acquire(now time.Time) (Permit, error) {
+	if id := b.id.Load(); passes(id) {
+		return Permit(id), nil
+	}
+	b.lock()
+	defer b.unlock()
+	p, err := b.core.acquire(now)
+	if err != nil {
+		return 0, err
+	}
+	return p, nil
+}
 
-const (
-	Neutral Outcome = iota // cancelled, rate-limited, ignored or never made: only the permit goes back
-	Success
-	Failure
-)
+// Report gives a permit back with what came of the call, which ran for took. It
+// has no effect when the state has changed since the permit was issued: a call
+// that began before the breaker opened says nothing about a later trial. Nor has
+// it for a trial call's permit that was given back before.
+//
+// After Neutral nothing is counted, and a trial call's place is free for another.
+// That is all: Report is not told that a caller has cancelled, and so it leaves
+// a breaker half-open that Do and Allow would make open again.
+func (b *Breaker) Report(p Permit, now time.Time, o Outcome, took time.Duration) {
+	if o > Failure {
+		o = Neutral
+	}
+	b.report(p, now, result{outcome: o, took: took})
+}
 
-// Permit identifies the state a call was admitted in, so that a late outcome is
-// not judged in a state that it has nothing to do with. Only the Circuit that
-// issued it knows its meaning.
-type Permit uint64
+func (b *Breaker) report(p Permit, now time.Time, r result) {
+	if r.outcome == Success && b.count(p, now.Sub(b.core.begin), r.took) {
+		b.succeeded(now, r.took)
+		return
+	}
+	if stateOf(p) == Disabled {
+		return
+	}
+	b.lock()
+	defer b.unlock()
+	b.core.report(p, now, r)
+}
 
-// Circuit is a circuit breaker as a governor uses it. Its methods are called
-// from many goroutines at once, take now as an argument, return at once, and
-// call nothing of the governor's.
-type Circuit interface {
-	// Ready returns nil when a call could be admitted at now, else an error that
-	// matches ErrOpen, preferably an *OpenError. It takes no permit.
-	Ready(now time.Time) error
+// Transition puts the breaker into a state by hand, with the effect that it has
+// when the breaker does so by itself: an Open one admits a trial call after what
+// Config.OpenFor says, and counts as another opening, as does a ForcedOpen one;
+// a Closed one begins the schedule anew, as do Disabled and MetricsOnly ones.
+// Going to the same state again begins that anew. Calls that are under way do not
+// count any more. What is no State is refused with an error that matches
+// ErrInvalid.
+func (b *Breaker) Transition(to State) error {
+	if !to.valid() {
+		return invalid("State %d", to)
+	}
+	now := time.Now()
+	b.lock()
+	defer b.unlock()
+	b.core.transition(now, to)
+	return nil
+}
 
-	// Acquire admits a call at now, or returns an error that matches ErrOpen.
-	// Every permit is given back by exactly one Report.
-	Acquire(now time.Time) (Permit, error)
+// Reset closes the breaker and forgets all it has counted and how often it
+// opened.
+func (b *Breaker) Reset() {
+	now := time.Now()
+	b.lock()
+	defer b.unlock()
+	b.core.reset(now)
+}
 
-	// Report gives a permit back with what came of the call; took is how long
-	// the call itself ran, without any waiting before it.
-	Report(p Permit, now time.Time, o Outcome, took time.Duration)
+// State returns the present state. An Open breaker remains so, when its time has
+// come, until somebody asks for a permit.
+func (b *Breaker) State() State { return b.Stats().State }
+
+// Stats returns the state and what is counted.
+func (b *Breaker) Stats() Stats {
+	now := time.Now()
+	b.lock()
+	defer b.unlock()
+	s := b.core.stats(now)
+	s.Panics = b.panics.Load()
+	return s
+}
+
+// passes reports whether calls pass in a state without further ado.
+func passes(id uint64) bool {
+	switch stateOf(Permit(id)) {
+	case Closed, Disabled, MetricsOnly:
+		return true
+	}
+	return false
+}
+
+// count counts a successful call that ended at at, since core.begin, unless that
+// takes more than an atomic operation.
+//
+// Clean is loaded before id. In the other order, the breaker could open and close
+// in between, and a call from before be counted after.
+func (b *Breaker) count(p Permit, at, took time.Duration) bool {
+	for {
+		clean := b.clean.Load()
+		if clean == 0 || b.id.Load() != uint64(p) || took > b.core.cfg.SlowCall {
+			return false
+		}
+		if b.core.cfg.Consecutive > 0 {
+			return true // a success after no failure: no failure
+		}
+		if uint32(clean>>32) != uint32(b.core.secondAt(at)) || uint32(clean) == math.MaxUint32 {
+			return false
+		}
+		if b.clean.CompareAndSwap(clean, clean+1) {
+			return true
+		}
+	}
+}
+
+// lock locks core and brings it up to date.
+func (b *Breaker) lock() {
+	b.mu.Lock()
+	if clean := b.clean.Swap(0); clean != 0 {
+		if n := uint32(clean) - b.base; n > 0 {
+			b.core.window.addGood(n)
+		}
+		b.base = uint32(clean)
+	}
+}
+
+// unlock makes core's state known, unlocks it and then tells what happened.
+func (b *Breaker) unlock() {
+	c := &b.core
+	b.id.Store(uint64(c.id))
+	if s := stateOf(c.id); (s == Closed || s == MetricsOnly) && c.window.clean() {
+		b.base++
+		b.clean.Store(uint64(uint32(c.window.second))<<32 | uint64(b.base))
+	}
+	events := c.events
+	c.events = nil
+	b.mu.Unlock()
+	for _, e := range events {
+		b.tell(e)
+	}
+}
+
+func (b *Breaker) succeeded(now time.Time, took time.Duration) {
+	if b.core.cfg.OnEvent != nil {
+		b.tell(event.Event{Time: now, Kind: event.BreakerSuccess, Delay: took})
+	}
+}
+
+func (b *Breaker) tell(e event.Event) {
+	e.Name = b.core.cfg.Name
+	defer func() {
+		if recover() != nil {
+			b.panics.Add(1)
+		}
+	}()
+	b.core.cfg.OnEvent(e)
 }

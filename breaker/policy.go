@@ -1,0 +1,92 @@
+package breaker
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/flyball-go/flyball/policy"
+)
+
+var _ policy.Policy = (*Breaker)(nil)
+
+// Layer returns policy.BreakerLayer.
+func (b *Breaker) Layer() policy.Layer { return policy.BreakerLayer }
+
+// String describes the breaker: "breaker(0.5 of 100 calls)".
+func (b *Breaker) String() string {
+	cfg := &b.core.cfg
+	var what string
+	switch {
+	case cfg.Consecutive > 0:
+		what = fmt.Sprintf("%d failures in a row", cfg.Consecutive)
+	case cfg.WindowTime > 0:
+		what = fmt.Sprintf("%v of calls in %v", cfg.FailureRate, cfg.WindowTime)
+	default:
+		what = fmt.Sprintf("%v of %d calls", cfg.FailureRate, cfg.Window)
+	}
+	return strings.TrimSpace("breaker "+cfg.Name) + "(" + what + ")"
+}
+
+// Wrap makes a Breaker a policy.Policy: calls pass it as they do Do. Beside Judge,
+// Config.FailureOnResult says what calls without an error are. What leaves the
+// layer goes through Config.OnError.
+func (b *Breaker) Wrap(next policy.Handler) policy.Handler {
+	h := func(c *policy.Call) error { return b.pass(c, next) }
+	onError := b.core.cfg.OnError
+	if onError == nil {
+		return h
+	}
+	return func(c *policy.Call) error {
+		err := h(c)
+		if err != nil {
+			err = onError(err)
+		}
+		return err
+	}
+}
+
+func (b *Breaker) pass(c *policy.Call, next policy.Handler) error {
+	p, err := b.admitCall(c)
+	if err != nil {
+		return err
+	}
+	began := b.clock(false)
+	if b.readsStart {
+		began = c.Now().Sub(b.core.begin)
+	}
+	judged := false
+	defer func() {
+		if !judged {
+			b.settle(p, began, result{outcome: Failure})
+		}
+	}()
+	err = next(c)
+	c.Later()
+	var r result
+	switch onResult := b.core.cfg.FailureOnResult; {
+	case err != nil && c.Context().Err() != nil:
+		r = result{outcome: Neutral, cancelled: true}
+	case err != nil:
+		r = b.classified(b.Judge(err), err)
+	case onResult != nil && onResult(c, nil):
+		r.outcome = Failure
+	default:
+		judged = true
+		b.succeed(p, began)
+		return nil
+	}
+	judged = true
+	b.settle(p, began, r)
+	return err
+}
+
+// admitCall acquires a permit for c.
+func (b *Breaker) admitCall(c *policy.Call) (Permit, error) {
+	if ctx := c.Context(); ctx.Err() != nil {
+		return 0, ended(ctx)
+	}
+	if id := b.id.Load(); passes(id) {
+		return Permit(id), nil
+	}
+	return b.Acquire(c.Now())
+}
