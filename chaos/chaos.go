@@ -1,0 +1,161 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/policy"
+)
+
+// Config says which calls something happens to.
+type Config struct {
+	// Name appears in events.
+	Name string
+
+	// Rate is the share of calls that are hit, 0 to 1. 0 means 0.001; for none
+	// at all use Enabled.
+	Rate float64
+
+	// RateOf, when it is not nil, is asked for each call instead of Rate. A share
+	// below 0, or NaN, counts as 0.
+	RateOf func(ctx context.Context) float64
+
+	// Enabled is asked for each call before the dice are thrown: by the hour, the
+	// tenant, a switch. nil means always.
+	Enabled func(ctx context.Context) bool
+
+	// Rand is a source of numbers from 0 to 1, safe for as many goroutines as use
+	// the policy. nil means math/rand/v2.
+	Rand func() float64
+
+	// OnEvent hears of each call that is hit, before it is. nil: nobody does.
+	OnEvent func(event.Event)
+}
+
+// ErrInvalid is matched by the errors of this package's constructors.
+var ErrInvalid = errors.New("chaos: invalid configuration")
+
+// Chaos does something to some calls. As a policy.Policy it belongs innermost.
+// What it does not hit it lets pass, at the cost of a random number and without
+// an allocation.
+type Chaos struct {
+	cfg  Config
+	what string
+	hit  func(c *policy.Call, next policy.Handler) error
+}
+
+func newChaos(cfg Config, what string, given bool, hit func(*policy.Call, policy.Handler) error) (*Chaos, error) {
+	if !(cfg.Rate >= 0 && cfg.Rate <= 1) { // nor NaN
+		return nil, fmt.Errorf("%w: Config.Rate is %v, want 0 to 1", ErrInvalid, cfg.Rate)
+	}
+	if !given {
+		return nil, fmt.Errorf("%w: nil function", ErrInvalid)
+	}
+	if cfg.Rate == 0 {
+		cfg.Rate = 0.001
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Float64
+	}
+	return &Chaos{cfg, what, hit}, nil
+}
+
+// Fault makes calls fail with what fault returns, without being made. A nil error
+// lets the call pass.
+func Fault(cfg Config, fault func(ctx context.Context) error) (*Chaos, error) {
+	return newChaos(cfg, "fault", fault != nil, func(c *policy.Call, next policy.Handler) error {
+		if err := fault(c.Context()); err != nil {
+			return err
+		}
+		return next(c)
+	})
+}
+
+// Latency makes calls wait before they are made, as long as delay says. A wait
+// ends with the call's context, whose cause is then returned. delay may be a
+// constant; see Constant.
+func Latency(cfg Config, delay func(ctx context.Context) time.Duration) (*Chaos, error) {
+	return newChaos(cfg, "latency", delay != nil, func(c *policy.Call, next policy.Handler) error {
+		if d := delay(c.Context()); d > 0 {
+			timer := time.NewTimer(d)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-c.Context().Done():
+				return context.Cause(c.Context())
+			}
+			c.Later()
+		}
+		return next(c)
+	})
+}
+
+// Constant is a delay for Latency that is always the same.
+func Constant(d time.Duration) func(context.Context) time.Duration {
+	return func(context.Context) time.Duration { return d }
+}
+
+// Outcome gives calls a result without making them: what outcome returns. Calls
+// with a result of another type pass.
+func Outcome[R any](cfg Config, outcome func(ctx context.Context) (R, error)) (*Chaos, error) {
+	return newChaos(cfg, "outcome", outcome != nil, func(c *policy.Call, next policy.Handler) error {
+		if _, ok := policy.Result[R](c); !ok {
+			return next(c)
+		}
+		r, err := outcome(c.Context())
+		policy.SetResult(c, r)
+		return err
+	})
+}
+
+// Behaviour calls do before a call is made: to break a connection, to panic, to
+// fill a disk. Its error, when there is one, is the call's, which is then not
+// made.
+func Behaviour(cfg Config, do func(ctx context.Context) error) (*Chaos, error) {
+	return newChaos(cfg, "behaviour", do != nil, func(c *policy.Call, next policy.Handler) error {
+		if err := do(c.Context()); err != nil {
+			return err
+		}
+		c.Later() // it may have taken its time
+		return next(c)
+	})
+}
+
+// Wrap makes a Chaos a policy.Policy.
+func (x *Chaos) Wrap(next policy.Handler) policy.Handler {
+	return func(c *policy.Call) error {
+		if !x.strikes(c.Context()) {
+			return next(c)
+		}
+		if x.cfg.OnEvent != nil {
+			x.cfg.OnEvent(event.Event{Time: time.Now(), Kind: event.Injected, Name: x.cfg.Name, Source: x.what})
+		}
+		return x.hit(c, next)
+	}
+}
+
+func (x *Chaos) strikes(ctx context.Context) bool {
+	if x.cfg.Enabled != nil && !x.cfg.Enabled(ctx) {
+		return false
+	}
+	rate := x.cfg.Rate
+	if x.cfg.RateOf != nil {
+		rate = x.cfg.RateOf(ctx)
+	}
+	return x.cfg.Rand() < rate
+}
+
+// Layer returns policy.ChaosLayer.
+func (x *Chaos) Layer() policy.Layer { return policy.ChaosLayer }
+
+// String tells what happens to which share of calls.
+func (x *Chaos) String() string {
+	if x.cfg.RateOf != nil {
+		return fmt.Sprintf("chaos(%s)", x.what)
+	}
+	return fmt.Sprintf("chaos(%s, %v)", x.what, x.cfg.Rate)
+}

@@ -1,0 +1,220 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/chaos"
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/policy"
+)
+
+var errDown = errors.New("down")
+
+func down(context.Context) error { return errDown }
+
+func three(context.Context) (int, error) { return 3, nil }
+
+// sequence returns numbers in turn.
+func sequence(of ...float64) func() float64 {
+	i := 0
+	return func() float64 { i++; return of[(i-1)%len(of)] }
+}
+
+func TestTheRateDecidesWhichCallsAreHit(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		cfg  chaos.Config
+		hits int // of the numbers 0, 0.0009, 0.001, 0.5, 0.9999
+	}{
+		{"default", chaos.Config{}, 2},
+		{"half", chaos.Config{Rate: 0.5}, 3},
+		{"all", chaos.Config{Rate: 1}, 5},
+		{"by call", chaos.Config{Rate: 1, RateOf: func(context.Context) float64 { return 0.001 }}, 2},
+		{"by call, absurd", chaos.Config{RateOf: func(context.Context) float64 { return math.NaN() }}, 0},
+		{"switched off", chaos.Config{Rate: 1, Enabled: func(context.Context) bool { return false }}, 0},
+	} {
+		var heard []event.Event
+		tt.cfg.Name, tt.cfg.Rand = "x", sequence(0, 0.0009, 0.001, 0.5, 0.9999)
+		tt.cfg.OnEvent = func(e event.Event) { heard = append(heard, e) }
+		faults, err := chaos.Fault(tt.cfg, down)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, hits := policy.Chain(faults), 0
+		for range 5 {
+			v, err := policy.Do(t.Context(), p, three)
+			switch {
+			case err == errDown && v == 0:
+				hits++
+			case err != nil || v != 3:
+				t.Errorf("%s: %v, %v", tt.name, v, err)
+			}
+		}
+		if hits != tt.hits || len(heard) != hits {
+			t.Errorf("%s: %d calls hit, %d events, want %d", tt.name, hits, len(heard), tt.hits)
+		}
+		for _, e := range heard {
+			if e.Kind != event.Injected || e.Name != "x" || e.Source != "fault" || e.Time.IsZero() {
+				t.Errorf("%s: %+v", tt.name, e)
+			}
+		}
+	}
+}
+
+func TestWhatHappensToACall(t *testing.T) {
+	always := chaos.Config{Rate: 1}
+	make := func(x *chaos.Chaos, err error) *policy.Pipeline {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return policy.Chain(x)
+	}
+	calls := 0
+	count := func(context.Context) (int, error) { calls++; return 3, nil }
+	synctest.Test(t, func(t *testing.T) {
+		gone, cancel := context.WithTimeoutCause(t.Context(), time.Second, errDown)
+		defer cancel()
+		for _, tt := range []struct {
+			name  string
+			p     *policy.Pipeline
+			ctx   context.Context
+			v     int
+			err   error
+			calls int
+			took  time.Duration
+		}{
+			{"fault", make(chaos.Fault(always, down)), t.Context(), 0, errDown, 0, 0},
+			{"no fault after all", make(chaos.Fault(always, func(context.Context) error { return nil })), t.Context(), 3, nil, 1, 0},
+			{"latency", make(chaos.Latency(always, chaos.Constant(30*time.Second))), t.Context(), 3, nil, 1, 30 * time.Second},
+			{"no latency", make(chaos.Latency(always, chaos.Constant(-1))), t.Context(), 3, nil, 1, 0},
+			{"outcome", make(chaos.Outcome(always, func(context.Context) (int, error) { return 7, errDown })), t.Context(), 7, errDown, 0, 0},
+			{"outcome of another type", make(chaos.Outcome(always, func(context.Context) (string, error) { return "", errDown })), t.Context(), 3, nil, 1, 0},
+			{"behaviour", make(chaos.Behaviour(always, func(context.Context) error { time.Sleep(time.Second); return nil })), t.Context(), 3, nil, 1, time.Second},
+			{"behaviour that fails", make(chaos.Behaviour(always, down)), t.Context(), 0, errDown, 0, 0},
+			{"latency until the context ends", make(chaos.Latency(always, chaos.Constant(time.Hour))), gone, 0, errDown, 0, 0},
+		} {
+			calls = 0
+			start := time.Now()
+			v, err := policy.Do(tt.ctx, tt.p, count)
+			if v != tt.v || err != tt.err || calls != tt.calls || time.Since(start) != tt.took {
+				t.Errorf("%s: %v, %v after %v and %d calls", tt.name, v, err, time.Since(start), calls)
+			}
+		}
+	})
+}
+
+func TestInvalidConfigurationIsNamed(t *testing.T) {
+	for _, rate := range []float64{-0.1, 1.1, math.NaN(), math.Inf(1)} {
+		if x, err := chaos.Fault(chaos.Config{Rate: rate}, down); x != nil || !errors.Is(err, chaos.ErrInvalid) {
+			t.Errorf("rate %v: %v, %v", rate, x, err)
+		}
+	}
+	for _, err := range []error{
+		second(chaos.Fault(chaos.Config{}, nil)), second(chaos.Latency(chaos.Config{}, nil)),
+		second(chaos.Outcome[int](chaos.Config{}, nil)), second(chaos.Behaviour(chaos.Config{}, nil)),
+	} {
+		if !errors.Is(err, chaos.ErrInvalid) {
+			t.Errorf("nil function: %v", err)
+		}
+	}
+}
+
+func second(_ *chaos.Chaos, err error) error { return err }
+
+func TestChaosIsInnermostAndCostsNothing(t *testing.T) {
+	x, err := chaos.Fault(chaos.Config{Rate: 1e-12}, down)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Layer() != policy.ChaosLayer || x.String() != "chaos(fault, 1e-12)" {
+		t.Error(x.Layer(), x)
+	}
+	p, ctx := policy.Chain(x), t.Context()
+	if n := testing.AllocsPerRun(100, func() { _, _ = policy.Do(ctx, p, three) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func Example() {
+	turn := 0
+	faults, err := chaos.Fault(chaos.Config{
+		Rate: 0.5,
+		Rand: func() float64 { turn++; return float64(turn%2) / 2 }, // every second call; leave it out for chance
+	}, func(context.Context) error { return errors.New("503 Service Unavailable") })
+	if err != nil {
+		log.Fatal(err)
+	}
+	p := policy.Stack(faults)
+	for range 3 {
+		fmt.Println(policy.Do(context.Background(), p, func(context.Context) (string, error) { return "ok", nil }))
+	}
+	// Output:
+	// ok <nil>
+	//  503 Service Unavailable
+	// ok <nil>
+}
+
+// A slow vendor, for one tenant alone.
+func ExampleLatency() {
+	type tenant struct{}
+	slow, err := chaos.Latency(chaos.Config{
+		Rate:    1,
+		Enabled: func(ctx context.Context) bool { return ctx.Value(tenant{}) == "guinea pig" },
+	}, chaos.Constant(2*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	p := policy.Stack(slow)
+	for _, name := range []string{"somebody", "guinea pig"} {
+		ctx, start := context.WithValue(context.Background(), tenant{}, name), time.Now()
+		_ = policy.Run(ctx, p, func(context.Context) error { return nil })
+		fmt.Println(name, time.Since(start) >= 2*time.Millisecond)
+	}
+	// Output:
+	// somebody false
+	// guinea pig true
+}
+
+// A vendor that answers with an empty page now and then.
+func ExampleOutcome() {
+	empty, err := chaos.Outcome(chaos.Config{Rate: 1}, func(context.Context) ([]string, error) { return nil, nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(policy.Do(context.Background(), policy.Stack(empty), func(context.Context) ([]string, error) { return []string{"a"}, nil }))
+	// Output: [] <nil>
+}
+
+// Whatever a function can do.
+func ExampleBehaviour() {
+	unplug, err := chaos.Behaviour(chaos.Config{Rate: 1}, func(context.Context) error {
+		fmt.Println("pulling the plug")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(policy.Run(context.Background(), policy.Stack(unplug), func(context.Context) error { return errors.New("connection reset") }))
+	// Output:
+	// pulling the plug
+	// connection reset
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add(0.5)
+	f.Add(math.NaN())
+	f.Fuzz(func(t *testing.T, rate float64) {
+		x, err := chaos.Fault(chaos.Config{Rate: rate}, down)
+		if (err == nil) != (rate >= 0 && rate <= 1) || (x == nil) != (err != nil) {
+			t.Error(rate, x, err)
+		}
+	})
+}
