@@ -20,9 +20,13 @@
 //   - limiter: rate limits that are told the time and never wait: a bucket, and a
 //     pace that learns how much a vendor accepts.
 //   - backoff: delay schedules as values, with jitter, caps and composition.
-//   - retry: whether and when to try again, and a loop for use without a
-//     governor.
-//   - breaker: what a circuit breaker must do to work with a governor.
+//   - policy: layers around a call, composed once, with or without a governor;
+//     and the small ones: timeout, bulkhead, fallback, hedge, cache, collapse,
+//     saga.
+//   - retry: whether and when to try again, as a decision, a loop and a policy.
+//   - breaker: a circuit breaker, for a governor, a chain, or alone; and what any
+//     other must do to work with a governor.
+//   - chaos: faults, delays and made-up results in a share of the calls.
 //   - event: what governors and policies report, and its delivery to listeners
 //     that nobody waits for.
 //

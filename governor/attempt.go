@@ -39,7 +39,6 @@ type attempt struct {
 	seq     uint64 // of its start; 0: it has not started
 	granted int64
 	began   int64 // start of the closure: the gate's last look
-	first   int64 // of the request's first attempt
 	last    error // of the attempt before
 
 	opening   bool // its cost counts in gate.opening; under gate.mu once granted
@@ -79,7 +78,7 @@ func (a *attempt) Value(key any) any {
 // closure began.
 func (a *attempt) AttemptInfo() retry.Info {
 	g := &a.core.gate
-	return retry.Info{Attempt: a.n, Last: a.last, First: g.time(a.first), Started: g.time(a.began)}
+	return retry.Info{Attempt: a.n, Last: a.last, Started: g.time(a.began)}
 }
 
 // attemptOf returns c's attempt whose closure was given ctx or an ancestor of
@@ -242,10 +241,7 @@ func (c *core) connect(a *attempt) error {
 // call runs the closure.
 func (a *attempt) call() {
 	c := a.core
-	a.first = a.began
-	if h := a.r.hist; h != nil && h.attempts > 0 {
-		a.first, a.last = h.first, h.err
-	}
+	a.last = a.r.last()
 	c.count.started.Add(1)
 	c.waits.add(a.began - a.r.enqueued)
 	if c.bus.Wants(event.Started) {

@@ -58,9 +58,9 @@ func TestClosureLearnsWhichAttemptItIs(t *testing.T) {
 			t.Fatal(err, seen)
 		}
 		for i, want := range []retry.Info{
-			{Attempt: 1, First: start, Started: start},
-			{Attempt: 2, Last: steps[0], First: start, Started: start.Add(6 * time.Second)},
-			{Attempt: 3, Last: steps[1], First: start, Started: start.Add(8 * time.Second)},
+			{Attempt: 1, Started: start},
+			{Attempt: 2, Last: steps[0], Started: start.Add(6 * time.Second)},
+			{Attempt: 3, Last: steps[1], Started: start.Add(8 * time.Second)},
 		} {
 			if seen[i] != want {
 				t.Errorf("attempt %d: %+v, want %+v", i+1, seen[i], want)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/policy"
 )
 
 // Do calls fn until it succeeds, fails with an error that is not retried, or cfg
@@ -35,75 +35,35 @@ func Do[R any](ctx context.Context, cfg Config, fn func(context.Context) (R, err
 	if err := cfg.Validate(); err != nil {
 		return result, err
 	}
+	if cfg.RetryOnResult != nil || cfg.BeforeRetry != nil || cfg.Budget != nil {
+		return policy.Do(ctx, policy.Chain(&Retry{cfg, cfg.timed()}), fn) // they need a policy's call
+	}
 	if ctx.Err() != nil {
 		return result, ended(ctx, 0, nil)
 	}
-	r := run{cfg: cfg, start: time.Now()}
-	for call := ctx; ; {
-		result, err := fn(call)
-		if err == nil {
+	var start time.Time
+	if cfg.timed() {
+		start = time.Now()
+	}
+	result, err := fn(ctx)
+	if err == nil {
+		return result, nil
+	}
+	return repeat(ctx, cfg, start, fn, result, err)
+}
+
+// repeat goes on with a Do whose first attempt has failed. It is a function of
+// its own so that a call that succeeds at once does not pay for what it needs.
+func repeat[R any](ctx context.Context, cfg Config, start time.Time, fn func(context.Context) (R, error), result R, err error) (R, error) {
+	r := run{cfg: &cfg, start: start}
+	for {
+		again, final := r.failed(ctx, err)
+		if !again {
+			return result, final
+		}
+		if result, err = fn(r.context(ctx)); err == nil {
+			r.succeeded()
 			return result, nil
 		}
-		if err := r.failed(ctx, err); err != nil {
-			return result, err
-		}
-		call = &attempt{ctx, Info{Attempt: r.step.Attempt + 1, Last: err, First: r.start, Started: time.Now()}}
 	}
-}
-
-// run is one call of Do, as far as it does not depend on the type of its result.
-type run struct {
-	cfg   Config
-	start time.Time
-	step  backoff.Step // the last failed attempt
-}
-
-// failed takes note of a failed attempt. It returns nil when it is time for the
-// next, or the error that Do ends with.
-func (r *run) failed(ctx context.Context, err error) error {
-	s := &r.step
-	s.Attempt++
-	s.Elapsed = time.Since(r.start)
-	s.Err = err
-	wait, again, why := r.cfg.Next(*s)
-	switch {
-	case !again && why == Ignored:
-		return err
-	case !again:
-		return &ExhaustedError{Attempts: s.Attempt, Elapsed: s.Elapsed, Reason: why, Err: err}
-	}
-	s.Prev = wait
-	if ctx.Err() != nil {
-		return ended(ctx, s.Attempt, err)
-	}
-	if deadline, ok := ctx.Deadline(); ok && wait >= time.Until(deadline) {
-		return fmt.Errorf("retry: %w before the end of a wait of %v after attempt %d: %w", context.DeadlineExceeded, wait, s.Attempt, err)
-	}
-	if wait == 0 {
-		return nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		// Both may have been ready, and select takes either: ctx has the last word.
-		if ctx.Err() == nil {
-			return nil
-		}
-	case <-ctx.Done():
-	}
-	return ended(ctx, s.Attempt, err)
-}
-
-// ended is the error for a ctx that has ended after so many attempts, of which
-// the last ended with err.
-func ended(ctx context.Context, attempts int, err error) error {
-	why, cause := ctx.Err(), context.Cause(ctx)
-	if cause != why {
-		why = fmt.Errorf("%w: %w", why, cause)
-	}
-	if attempts == 0 {
-		return fmt.Errorf("retry: %w before the first attempt", why)
-	}
-	return fmt.Errorf("retry: %w after attempt %d: %w", why, attempts, err)
 }

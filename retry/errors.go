@@ -85,6 +85,10 @@ func find[T any](err error, yes func(T) bool) bool {
 	return false
 }
 
+// ErrResult is the error, in an *ExhaustedError, of a result that
+// Config.RetryOnResult would have repeated.
+var ErrResult = errors.New("retry: result is to be repeated")
+
 // ErrExhausted is matched, with errors.Is, by every *ExhaustedError.
 var ErrExhausted = errors.New("retry: exhausted")
 
@@ -93,7 +97,7 @@ var ErrExhausted = errors.New("retry: exhausted")
 // its fields with errors.AsType[*retry.ExhaustedError].
 type ExhaustedError struct {
 	Attempts int           // how many were made
-	Elapsed  time.Duration // from the beginning of the first to the end of the last
+	Elapsed  time.Duration // to the end of the last, from the beginning of the first where MaxElapsed or the schedule depends on that, else from its end
 	Reason   Reason        // which limit it was
 	Err      error         // of the last attempt
 }

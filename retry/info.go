@@ -10,8 +10,7 @@ import (
 // Info is what a call may know of the attempt that it is.
 type Info struct {
 	Attempt int       // from 1
-	Last    error     // how the attempt before ended; nil in the first
-	First   time.Time // when the first attempt started
+	Last    error     // how the attempt before ended; nil in the first; ErrResult when it was the result
 	Started time.Time // when this one did; under a governor, the gate's last look before the closure
 }
 

@@ -34,8 +34,8 @@ func TestFromContextTellsWhichAttemptRuns(t *testing.T) {
 		}
 		for i, want := range []retry.Info{
 			{},
-			{Attempt: 2, Last: broken, First: begin, Started: begin.Add(time.Second)},
-			{Attempt: 3, Last: broken, First: begin, Started: begin.Add(2 * time.Second)},
+			{Attempt: 2, Last: broken, Started: begin.Add(time.Second)},
+			{Attempt: 3, Last: broken, Started: begin.Add(2 * time.Second)},
 		} {
 			if seen[i] != want {
 				t.Errorf("attempt %d: %+v, want %+v", i+1, seen[i], want)

@@ -7,11 +7,19 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/policy"
 )
 
 // Config says which failures are repeated, how often and when. The zero value is
 // ready; see each field's default.
+//
+// Next, and a governor, go by Attempts, Backoff, MaxElapsed and RetryIf; the rest
+// is for a Retry, and for Do.
 type Config struct {
+	// Name appears in events.
+	Name string
+
 	// Attempts is how many attempts are made at most, counting the first. 0 means
 	// 3; 1 means that nothing is repeated; less than 0 means no limit.
 	Attempts int
@@ -30,6 +38,36 @@ type Config struct {
 	// others but context.DeadlineExceeded. To repeat an attempt that ran into a
 	// timeout of its own, have a RetryIf that says so.
 	RetryIf func(error) bool
+
+	// RetryOnResult says which calls without an error are repeated for their
+	// result; see policy.OnResult. nil means none.
+	RetryOnResult policy.Predicate
+
+	// FailOnResult makes a call whose last result is still one to be repeated
+	// fail with an *ExhaustedError around ErrResult. Otherwise it succeeds, with
+	// that result.
+	FailOnResult bool
+
+	// Budget bounds repetitions by the traffic. nil means no bound.
+	Budget *policy.Budget
+
+	// BeforeRetry is called before each repetition, with the result that it will
+	// replace: to close it, to count, to replace the call's context. It may read
+	// FromContext. nil: nothing is.
+	BeforeRetry func(c *policy.Call)
+
+	// Wait waits for d, or until ctx ends, and then returns the cause. A function
+	// of your own may wait in another way, or not at all. nil means a timer.
+	Wait func(ctx context.Context, d time.Duration) error
+
+	// OnError replaces the error that leaves the policy, an ExhaustedError or one
+	// that is not repeated; nil as a replacement is success. A panic in it passes
+	// through. nil: errors stay as they are.
+	OnError func(error) error
+
+	// OnEvent hears of Retry, Recovered, GaveUp, Ignored and BudgetSpent, on the
+	// goroutine of the call. A panic in it is dropped. nil: nobody does.
+	OnEvent func(event.Event)
 }
 
 const defaultAttempts = 3
@@ -65,9 +103,10 @@ const (
 	OutOfAttempts               // Attempts have been made
 	OutOfSchedule               // Backoff ended them
 	OutOfTime                   // the wait would have passed MaxElapsed
+	OutOfBudget                 // Budget does not allow it; never said by Next
 )
 
-var reasons = [...]string{"again", "succeeded", "ignored", "out of attempts", "out of schedule", "out of time"}
+var reasons = [...]string{"again", "succeeded", "ignored", "out of attempts", "out of schedule", "out of time", "out of budget"}
 
 // String returns the reason in lower case words.
 func (r Reason) String() string {
@@ -123,6 +162,9 @@ func (c Config) Next(s backoff.Step) (wait time.Duration, again bool, why Reason
 
 // retries reports whether err is one that is repeated.
 func (c Config) retries(err error) bool {
+	if err == ErrResult {
+		return true // RetryOnResult has said so
+	}
 	if IsPermanent(err) || errors.Is(err, context.Canceled) {
 		return false
 	}

@@ -1,0 +1,255 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/policy"
+)
+
+func chain(t testing.TB, cfg Config) *policy.Pipeline {
+	t.Helper()
+	r, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy.Chain(r)
+}
+
+func TestPolicyRepeatsAsDoDoes(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		fail int
+		err  error
+		at   []time.Duration
+	}{
+		{"success", Config{}, 0, errBoom, []time.Duration{0}},
+		{"after two", Config{}, 2, errBoom, []time.Duration{0, 500 * ms, 1500 * ms}},
+		{"given up", Config{Attempts: 2}, 9, errBoom, []time.Duration{0, 500 * ms}},
+		{"permanent", Config{}, 9, Permanent(errBoom), []time.Duration{0}},
+		{"hint", Config{Attempts: 2}, 9, After(time.Hour, errBoom), []time.Duration{0, time.Hour}},
+		{"time", Config{Attempts: -1, MaxElapsed: time.Second, Backoff: backoff.Constant(400 * ms)}, 9, errBoom, []time.Duration{0, 400 * ms, 800 * ms}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			one, two := newScript(tt.fail, tt.err), newScript(tt.fail, tt.err)
+			v, err := Do(t.Context(), tt.cfg, one.run)
+			two.start = time.Now()
+			w, again := policy.Do(t.Context(), chain(t, tt.cfg), two.run)
+			one.ran(t, tt.at...)
+			two.ran(t, tt.at...)
+			if v != w || (err == nil) != (again == nil) || err != nil && err.Error() != again.Error() {
+				t.Errorf("%s: Do gives %v, %v; the policy %v, %v", tt.name, v, err, w, again)
+			}
+		})
+	}
+}
+
+func TestResultsAreRepeatedAndTheLastIsReturned(t *testing.T) {
+	negative := policy.OnResult(func(n int) bool { return n < 0 })
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		good int // which attempt has a good result
+		want int
+		err  error
+	}{
+		{"second", Config{RetryOnResult: negative}, 2, 2, nil},
+		{"never", Config{RetryOnResult: negative}, 9, -3, nil},
+		{"never, an error", Config{RetryOnResult: negative, FailOnResult: true}, 9, -3, ErrResult},
+		{"of another type", Config{RetryOnResult: policy.OnResult(func(string) bool { return true })}, 9, -1, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			fn := func(context.Context) (int, error) {
+				if n++; n == tt.good {
+					return n, nil
+				}
+				return -n, nil
+			}
+			v, err := policy.Do(t.Context(), chain(t, tt.cfg), fn)
+			if v != tt.want || !errors.Is(err, tt.err) || tt.err != nil && !errors.Is(err, ErrExhausted) {
+				t.Errorf("%s: %v, %v", tt.name, v, err)
+			}
+			n = 0
+			if w, also := Do(t.Context(), tt.cfg, fn); w != v || !errors.Is(also, tt.err) {
+				t.Errorf("%s: Do gives %v, %v", tt.name, w, also)
+			}
+		})
+	}
+}
+
+func TestEventsTellWhatHappens(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fail int
+		err  error
+		want []event.Kind
+	}{
+		{"success at once", 0, errBoom, nil},
+		{"success after all", 2, errBoom, []event.Kind{event.Retry, event.Retry, event.Recovered}},
+		{"given up", 9, errBoom, []event.Kind{event.Retry, event.Retry, event.GaveUp}},
+		{"not repeated", 9, Permanent(errBoom), []event.Kind{event.Ignored}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var heard []event.Kind
+			cfg := Config{Name: "x", OnEvent: func(e event.Event) {
+				if heard = append(heard, e.Kind); e.Name != "x" || e.Time.IsZero() {
+					t.Errorf("%+v", e)
+				}
+				panic("a listener's")
+			}}
+			_, _ = policy.Do(t.Context(), chain(t, cfg), newScript(tt.fail, tt.err).run)
+			if !slices.Equal(heard, tt.want) {
+				t.Errorf("%s: heard %v, want %v", tt.name, heard, tt.want)
+			}
+		})
+	}
+}
+
+func TestBudgetBoundsWhatIsRepeatedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget, err := policy.NewBudget(policy.BudgetConfig{Min: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := chain(t, Config{Budget: budget, Backoff: backoff.Constant(time.Minute)})
+		first := make(chan error)
+		go func() { _, err := policy.Do(t.Context(), p, newScript(1, errBoom).run); first <- err }()
+		synctest.Wait() // it waits for its repetition
+		start := time.Now()
+		_, err = policy.Do(t.Context(), p, newScript(1, errBoom).run)
+		e, ok := errors.AsType[*ExhaustedError](err)
+		if !ok || e.Reason != OutOfBudget || e.Attempts != 1 || !errors.Is(err, errBoom) || time.Since(start) > 0 {
+			t.Errorf("beyond the budget: %v after %v", err, time.Since(start))
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if s := budget.State(); s.Calls != 0 || s.Repetitions != 0 {
+			t.Errorf("%+v is left", s)
+		}
+		if _, err := policy.Do(t.Context(), p, newScript(1, errBoom).run); err != nil {
+			t.Errorf("within it again: %v", err)
+		}
+		func() { // a repetition that panics gives back what it took
+			defer func() { _ = recover() }()
+			n := 0
+			_, _ = policy.Do(t.Context(), p, func(context.Context) (int, error) {
+				if n++; n == 2 {
+					panic("x")
+				}
+				return 0, errBoom
+			})
+		}()
+		if s := budget.State(); s.Calls != 0 || s.Repetitions != 0 {
+			t.Errorf("%+v is left after a panic", s)
+		}
+	})
+}
+
+func TestHooksOfARepetition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed []int
+		var waited []time.Duration
+		cfg := Config{
+			RetryOnResult: policy.OnResult(func(n int) bool { return n < 3 }),
+			BeforeRetry: func(c *policy.Call) {
+				n, _ := policy.Result[int](c)
+				info, ok := FromContext(c.Context())
+				if !ok || info.Attempt != n+1 || info.Last != ErrResult {
+					t.Errorf("before attempt %d: %+v, %v", n+1, info, ok)
+				}
+				closed = append(closed, n)
+			},
+			Wait: func(_ context.Context, d time.Duration) error { waited = append(waited, d); return nil },
+		}
+		start, n := time.Now(), 0
+		v, err := policy.Do(t.Context(), chain(t, cfg), func(context.Context) (int, error) { n++; return n, nil })
+		if v != 3 || err != nil || !slices.Equal(closed, []int{1, 2}) || !slices.Equal(waited, []time.Duration{500 * ms, sec}) || time.Since(start) != 0 {
+			t.Errorf("%v, %v, closed %v, waited %v in %v", v, err, closed, waited, time.Since(start))
+		}
+		cfg = Config{Wait: func(context.Context, time.Duration) error { return errors.New("no time") }, OnError: func(err error) error { return errors.Join(errors.New("mapped"), err) }}
+		_, err = policy.Do(t.Context(), chain(t, cfg), newScript(9, errBoom).run)
+		if !errors.Is(err, errBoom) || err.Error() != "mapped\nretry: wait after attempt 1: no time\nboom" {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestCancellationEndsTheWaitOfThePolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*ms, cancel)
+		s := newScript(9, errBoom)
+		_, err := policy.Do(ctx, chain(t, Config{}), s.run)
+		s.ran(t, 0)
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, errBoom) || time.Since(s.start) != 100*ms {
+			t.Errorf("%v after %v", err, time.Since(s.start))
+		}
+	})
+}
+
+func TestRepeatGoesOnWhileItSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(0, nil)
+		v, err := Repeat(t.Context(), backoff.And(backoff.Times(2), backoff.Constant(sec)), s.run)
+		s.ran(t, 0, sec, 2*sec)
+		if v != 3 || err != nil {
+			t.Error(v, err)
+		}
+		n := 0
+		if _, err := Repeat(t.Context(), backoff.Constant(sec), func(context.Context) (int, error) {
+			if n++; n == 2 {
+				return 0, errBoom
+			}
+			return n, nil
+		}); err != errBoom || n != 2 {
+			t.Error(n, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*ms)
+		defer cancel()
+		s = newScript(0, nil)
+		if v, err := Repeat(ctx, backoff.Constant(sec), s.run); v != 2 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(v, err)
+		}
+		for _, bad := range []backoff.Schedule{nil, backoff.Times(-1)} {
+			if _, err := Repeat(t.Context(), bad, s.run); !errors.Is(err, backoff.ErrInvalid) {
+				t.Error(err)
+			}
+		}
+		if _, err := Repeat[int](t.Context(), backoff.None, nil); !errors.Is(err, ErrInvalid) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestHealthyCallThroughThePolicyAllocatesNothing(t *testing.T) {
+	p, ctx := chain(t, Config{}), t.Context()
+	fn := func(context.Context) (int, error) { return 1, nil }
+	if n := testing.AllocsPerRun(100, func() { _, _ = policy.Do(ctx, p, fn) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestPolicyDescribesItself(t *testing.T) {
+	budget, _ := policy.NewBudget(policy.BudgetConfig{})
+	for want, cfg := range map[string]Config{
+		"retry(3 attempts, {500ms 2 1m0s})":                                          {},
+		"retry x(any number of attempts, 1s, within 1m0s, 20% of calls, at least 3)": {Name: "x", Attempts: -1, Backoff: backoff.Constant(sec), MaxElapsed: time.Minute, Budget: budget},
+	} {
+		r, err := New(cfg)
+		if err != nil || r.String() != want || r.Layer() != policy.RetryLayer {
+			t.Errorf("%v, %v, want %s", r, err, want)
+		}
+	}
+	if r, err := New(Config{MaxElapsed: -1}); r != nil || !errors.Is(err, ErrInvalid) {
+		t.Error(r, err)
+	}
+}
