@@ -1,0 +1,124 @@
+package limiter
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Wait takes a permit as soon as there is one.
+func (r *Rate) Wait(ctx context.Context) error { return r.WaitN(ctx, 1) }
+
+// WaitN takes n permits as soon as they are there, in the order of the calls,
+// and returns nil. Where it does not, it has taken nothing, and returns at once:
+//
+//   - a *LimitedError, when ctx's deadline would not be met, or n is more than
+//     Burst, or the wait would be longer than ten years;
+//   - ctx.Err(), when ctx is done before.
+//
+// Only the first in line has reserved its permits. So whoever gives up in line
+// leaves no trace: those behind move up. n below 1 waits for nothing. An Allow
+// or Reserve does not stand in line, but neither does it delay the first one.
+func (r *Rate) WaitN(ctx context.Context, n int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if r.line.permits.Load() == 0 {
+		if _, _, wait := r.take(r.time.now(), n, 0); wait == 0 {
+			return nil
+		}
+	}
+	return r.stand(ctx, n)
+}
+
+// waitingLine is the line of those who wait. The first one has the turn.
+type waitingLine struct {
+	// turn is full while somebody has the turn. Who sends to it stands in line:
+	// a channel serves its senders first come, first served.
+	turn chan struct{}
+
+	// permits is how many those in line want who do not have the turn. It falls
+	// before one who has the turn reserves, so that nobody is counted both here
+	// and in tat: who adds them up may find too short a wait, and look again
+	// when it has the turn, but never too long a one.
+	permits atomic.Int64
+
+	// free is the instant at which the last one who had the turn was, or should
+	// have been, ready to pass it on. It belongs to who has the turn.
+	free int64
+}
+
+// stand is WaitN for who has to wait.
+func (r *Rate) stand(ctx context.Context, n int) error {
+	came, deadline := r.time.now(), int64(math.MaxInt64)
+	if d, ok := ctx.Deadline(); ok {
+		deadline = r.time.at(d)
+	}
+	alone, behind := r.ahead(came, n, r.line.permits.Load())
+	if deadline-came <= behind || alone > farthest {
+		return &LimitedError{After: time.Duration(alone)}
+	}
+	r.line.permits.Add(int64(n))
+	select {
+	case r.line.turn <- struct{}{}:
+		r.line.permits.Add(-int64(n))
+	case <-ctx.Done():
+		r.line.permits.Add(-int64(n))
+		return ctx.Err()
+	}
+
+	// It stood here when the turn became free, or came then. That the one before
+	// woke up late costs nothing; that it gave up after a while does, for what
+	// came back meanwhile may be more than the bucket holds.
+	now := max(came, r.line.free)
+	v := r.reserve(now, n)
+	use := now + v.delay
+	var err error
+	switch {
+	case !v.OK(): // the limit was changed
+		err = &LimitedError{After: v.Delay()}
+	case deadline <= use: // a Reserve came first, or the limit was changed
+		err = &LimitedError{After: time.Duration(max(0, use-r.time.now()))}
+	case !sleep(ctx, use-r.time.now()):
+		err = ctx.Err()
+	}
+	if err != nil {
+		v.Cancel()
+		use = r.time.now()
+	}
+	r.line.free = use
+	<-r.line.turn
+	return err
+}
+
+// ahead returns how long n permits would have to wait if nobody stood in line,
+// and how long behind those who do, who want line permits.
+func (r *Rate) ahead(now int64, n int, line int64) (alone, behind int64) {
+	s := r.cur.Load()
+	tat := s.tat.Load()
+	for tat == moved {
+		s = r.settled()
+		tat = s.tat.Load()
+	}
+	if int64(n) > s.burst {
+		return int64(Never), int64(Never)
+	}
+	tat = max(tat, now)
+	return s.wait(tat, now, n), s.wait(tat+min(line, farthest/s.interval)*s.interval, now, n)
+}
+
+// sleep sleeps for ns, and reports false if ctx was done before.
+func sleep(ctx context.Context, ns int64) bool {
+	if ns <= 0 {
+		return true
+	}
+	timer := time.NewTimer(time.Duration(ns))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
