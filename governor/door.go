@@ -1,7 +1,6 @@
 package governor
 
 import (
-	"container/list"
 	"context"
 	"slices"
 	"sync"
@@ -21,15 +20,9 @@ type door struct {
 	waiting    int // accepted requests that have not started: what MaxQueue bounds
 	most       int
 	overflow   Overflow
-	blocked    list.List // of *blocked: submitters that wait for room, in order
+	blocked    crowd // submitters that wait for room
 	closed     bool
 	word       *word
-}
-
-// blocked is a submitter that waits for room.
-type blocked struct {
-	room chan struct{} // closed when it has room, or when the door closed
-	in   bool          // it has room; guarded by door.mu
 }
 
 type msgKind uint8
@@ -91,18 +84,17 @@ func (d *door) enter(r *request) error {
 	return nil
 }
 
-// block waits for room in line with others, until r's context ends or its latest
+// block waits for room, in turn with others, until r's context ends or its latest
 // start has passed. Without an error the caller has room that counts in waiting,
 // unless the door closed.
 func (d *door) block(r *request) error {
 	d.mu.Lock()
-	if d.waiting < d.most && d.blocked.Len() == 0 || d.closed {
+	if d.waiting < d.most && d.blocked.n == 0 || d.closed {
 		d.waiting++ // there is room after all
 		d.mu.Unlock()
 		return nil
 	}
-	b := &blocked{room: make(chan struct{})}
-	place := d.blocked.PushBack(b)
+	b := d.blocked.join(r.class.Load().tenant)
 	d.mu.Unlock()
 	err := r.abide(b.room)
 	if err == nil {
@@ -113,7 +105,7 @@ func (d *door) block(r *request) error {
 	if b.in {
 		d.leave(1) // room came and nobody will use it: the next one's
 	} else {
-		d.blocked.Remove(place)
+		d.blocked.leave(b)
 	}
 	return err
 }
@@ -141,14 +133,14 @@ func (r *request) abide(room <-chan struct{}) error {
 // leave makes room for n requests. The caller holds mu.
 func (d *door) leave(n int) {
 	d.waiting -= n
-	for d.blocked.Len() > 0 && d.waiting < d.most {
+	for d.blocked.n > 0 && d.waiting < d.most {
 		d.admit()
 	}
 }
 
-// admit gives room to the first who waits for it. The caller holds mu.
+// admit gives room to the next who waits for it. The caller holds mu.
 func (d *door) admit() {
-	b := d.blocked.Remove(d.blocked.Front()).(*blocked)
+	b := d.blocked.next()
 	b.in = true
 	d.waiting++
 	close(b.room)
@@ -191,7 +183,7 @@ func (d *door) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	for d.blocked.Len() > 0 {
+	for d.blocked.n > 0 {
 		d.admit() // it finds the door closed
 	}
 }

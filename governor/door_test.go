@@ -11,14 +11,19 @@ import (
 func TestRoomForASubmitterThatLeavesIsTheNextOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &door{most: 1, word: new(word)}
+		submitter := func(ctx context.Context) *request {
+			r := &request{ctx: ctx}
+			r.class.Store(new(class))
+			return r
+		}
 		var left, entered int
 		for i := range 200 {
 			d.waiting = 1 // full
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := make(chan error, 1), make(chan error, 1)
-			go func() { first <- d.block(&request{ctx: ctx}) }()
+			go func() { first <- d.block(submitter(ctx)) }()
 			synctest.Wait()
-			go func() { second <- d.block(&request{ctx: t.Context()}) }()
+			go func() { second <- d.block(submitter(t.Context())) }()
 			synctest.Wait()
 			if i%2 == 0 { // who parks in a select sees what comes first
 				cancel()
@@ -37,8 +42,8 @@ func TestRoomForASubmitterThatLeavesIsTheNextOnes(t *testing.T) {
 			if err := <-second; err != nil {
 				t.Fatal(err)
 			}
-			if d.waiting != 1 || d.blocked.Len() != 0 {
-				t.Fatalf("%d waiting, %d blocked; want the second alone", d.waiting, d.blocked.Len())
+			if d.waiting != 1 || d.blocked.n != 0 {
+				t.Fatalf("%d waiting, %d blocked; want the second alone", d.waiting, d.blocked.n)
 			}
 		}
 		if left == 0 || entered == 0 {
