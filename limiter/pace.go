@@ -17,8 +17,8 @@ type PaceConfig struct {
 	// the first contact would cost.
 	Start float64
 
-	// Min is the rate below which a Pace never goes. 0 means one a minute, a
-	// tenth of Start, or Max, whichever is the least.
+	// Min is the rate below which a Pace never goes. 0 means one a minute, or a
+	// tenth of Start or Max, whichever is the least.
 	Min float64
 
 	// Max is the rate above which a Pace never goes, 1e9 at most. 0 means none.
@@ -88,9 +88,9 @@ func NewPace(cfg PaceConfig) (*Pace, error) {
 		p.rate = p.max
 	}
 	if p.min == 0 {
-		p.min = min(1.0/60, p.max)
-		if cfg.Start > 0 {
-			p.min = min(p.min, cfg.Start/10) // else it could not back off
+		p.min = min(1.0/60, p.max/10)
+		if p.rate > 0 {
+			p.min = min(p.min, p.rate/10) // else it could not back off
 		}
 	}
 	if p.min > p.max {

@@ -365,3 +365,22 @@ func FuzzPace(f *testing.F) {
 		}
 	})
 }
+
+// Below one a minute the floor of a Pace that was given none must not be where
+// it starts.
+func TestPaceBacksOffFromAnyStart(t *testing.T) {
+	for _, cfg := range []PaceConfig{{Start: 1}, {Start: 1.0 / 60}, {Start: 0.01}, {Max: 0.01}} {
+		p := newPace(t, cfg)
+		p.Take(epoch, "", 1)
+		was := p.Rate(epoch, "")
+		now := time.Duration(0)
+		for range 5 {
+			p.Refused(after(now+time.Millisecond), after(now), "")
+			now += time.Second
+			p.Take(after(now), "", 1)
+		}
+		if r := p.Rate(epoch, ""); r >= was {
+			t.Errorf("%+v: after 5 refused probes Rate = %v, as before", cfg, r)
+		}
+	}
+}
