@@ -2,6 +2,7 @@ package governor_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,4 +58,18 @@ func TestStatsCountPanicsOfHooks(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestStatsCountPanicsOfThePoolsHooks(t *testing.T) {
+	var asked atomic.Uint64
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		c.Pool.IsBad = func(error) bool { asked.Add(1); panic("IsBad") }
+	}, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
+		for range 2 {
+			_, _ = governor.Do(t.Context(), g, "a", use(0, errors.New("500")))
+		}
+		if s := g.Stats(); s.Hooks < 2 || s.Hooks != asked.Load() || s.Panics != 0 {
+			t.Errorf("%d panics of hooks, %d of closures; want %d and 0", s.Hooks, s.Panics, asked.Load())
+		}
+	})
 }

@@ -51,7 +51,7 @@ type Stats struct {
 	BadVendor uint64 `json:"bad_vendor"`
 	Stuck     uint64 `json:"stuck"`
 	Events    uint64 `json:"events_dropped"` // by slow listeners
-	Hooks     uint64 `json:"hook_panics"`    // panics of listeners, of Config.Retry and of Config.Guess
+	Hooks     uint64 `json:"hook_panics"`    // panics of listeners, of Config.Retry and Config.Guess, and of the Pool's hooks
 
 	Wait Latency `json:"wait"` // in the queue, per attempt
 	Call Latency `json:"call"` // of closures, per attempt
@@ -114,6 +114,7 @@ func (c *core) snapshot() Stats {
 	s.Lanes = s.Lanes[:min(len(s.Lanes), 100):min(len(s.Lanes), 100)]
 	if c.pool != nil {
 		s.Pool = c.pool.stats()
+		s.Hooks += s.Pool.Hooks
 	}
 	if c.breaker != nil {
 		s.Breaker = "ready"

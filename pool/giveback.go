@@ -73,13 +73,17 @@ func (p *Pool[S, C]) free() {
 		return
 	}
 	for _, fn := range *fns {
-		tell(fn)
+		p.tell(fn)
 	}
 }
 
 // tell calls fn and drops a panic: it is not the giver's fault, who would
 // otherwise get it.
-func tell(fn func()) {
-	defer func() { _ = recover() }()
+func (p *Pool[S, C]) tell(fn func()) {
+	defer func() {
+		if recover() != nil {
+			p.panics.Add(1)
+		}
+	}()
 	fn()
 }

@@ -30,8 +30,10 @@ func (p *Pool[S, C]) emit(kind event.Kind, sel S, took time.Duration, err error)
 	if p.cfg.OnEvent == nil {
 		return
 	}
-	<-start(func() error {
+	if <-start(func() error {
 		p.cfg.OnEvent(event.Event{Time: time.Now(), Kind: kind, Source: fmt.Sprint(sel), Delay: took, Err: err})
 		return nil
-	})
+	}) != nil {
+		p.panics.Add(1)
+	}
 }

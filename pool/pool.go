@@ -33,6 +33,7 @@ type Pool[S comparable, C any] struct {
 	tasks  sync.WaitGroup // our goroutines; see begin and destruct for why Add never races with Wait
 
 	onFree atomic.Pointer[[]func()] // copied on write, under mu
+	panics atomic.Uint64            // see Stats.Hooks
 
 	// mu guards everything below, and the fields of entries, connections and
 	// waiters that say so. Under it nothing blocks, no hook is called and no
@@ -93,6 +94,7 @@ func (p *Pool[S, C]) IsBad(err error) (bad bool) {
 	}
 	defer func() {
 		if recover() != nil {
+			p.panics.Add(1)
 			bad = true
 		}
 	}()
