@@ -48,6 +48,16 @@ type scopes [throttle.Bucket + 1]throttle.Scope
 
 func (g *gate) time(ns int64) time.Time { return g.base.Add(time.Duration(ns)) }
 
+// ns returns t by the governor's clock. A time without a monotonic reading is
+// measured from now, since the wall clock may have been set since New.
+func (g *gate) ns(t time.Time) int64 {
+	if t != t.Round(0) {
+		return int64(t.Sub(g.base))
+	}
+	now := time.Now()
+	return add(int64(now.Sub(g.base)), t.Sub(now))
+}
+
 // receive records that the vendor asked to be left alone, and thereby pauses
 // sc. began is the start sequence of the attempt that was refused. When receive
 // returns, the signal is received: no start that is not already behind its last

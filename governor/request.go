@@ -320,7 +320,7 @@ func (r *request) startBy() int64 {
 	switch {
 	case r.flags&ctxDeadline != 0:
 		if d, ok := r.ctx.Deadline(); ok {
-			return int64(d.Sub(r.core().gate.base))
+			return r.core().gate.ns(d)
 		}
 	case r.flags&dated != 0:
 		return r.hist.startBy

@@ -137,7 +137,7 @@ func (c *core) admit(r *request, ask *Ask) error {
 		r.flags |= dated | ctxDeadline
 	case !by.IsZero():
 		r.flags |= dated
-		r.history().startBy = int64(by.Sub(c.gate.base))
+		r.history().startBy = c.gate.ns(by)
 	}
 	if err := r.ctx.Err(); err != nil {
 		return &CanceledError{Cause: context.Cause(r.ctx), ctx: err}
