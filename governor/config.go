@@ -64,7 +64,9 @@ type Config[S comparable, C any] struct {
 	// before it fails with a *GaveUpError. 0 means 5; negative: no bound. An
 	// attempt that was the probe after a cooldown does not count: a request that
 	// is alone at its host probes each time, and only MaxWait, its StartBy and
-	// its context bound how often.
+	// its context bound how often. One that was refused as the probe five times
+	// goes behind the others of its lane, without what KeepConn keeps: if they get
+	// through, the vendor means it alone, and then its refusals count.
 	LimitedAttempts int
 
 	// OpenAttempts is how often a connection may fail to open for one request
@@ -137,7 +139,7 @@ type Limit struct {
 type Overflow uint8
 
 const (
-	Block      Overflow = iota // Submit waits for room until its context ends
+	Block      Overflow = iota // Submit waits for room until its context ends; tenants get it in turn
 	Reject                     // the new request fails with ErrQueueFull
 	DropOldest                 // the oldest of the lowest priority, which may be the new one, fails with ErrDropped
 	DropLower                  // the oldest of the lowest priority below the new one's; if there is none, the new one, with ErrQueueFull

@@ -9,6 +9,11 @@ import (
 	"github.com/flyball-go/flyball/throttle"
 )
 
+// maxProbes is how often a request may be refused as the probe before it lets the
+// others of its lane try: the vendor may mean it alone. If they get through, it is
+// no probe any more, and its refusals count.
+const maxProbes = 5
+
 // fate is what becomes of a request after an attempt.
 type fate struct {
 	back  bool          // it goes on waiting
@@ -69,6 +74,8 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 		h.failed++
 	} else if !a.probe {
 		h.limited++
+	} else if h.probes++; h.probes >= maxProbes {
+		h.probes, h.aside = 0, true
 	}
 	switch {
 	case a.final, r.flags&noRetry != 0:

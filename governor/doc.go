@@ -27,7 +27,8 @@
 // When an attempt ends with a rate-limit error the scope that the vendor meant
 // is paused before anything else happens; the connection and the slot go back
 // at once and the request returns to its place in the lane. When the pause is
-// over one request goes first, as a probe, and then traffic grows.
+// over one request goes first, as a probe, and then traffic grows. Lanes probe in
+// turn, and who is refused again and again lets the others of its lane try.
 //
 // # Promises
 //

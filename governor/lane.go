@@ -35,7 +35,7 @@ type lane struct {
 	prev, next *lane
 	line       *line
 	at         int64  // when a timed lane becomes ready
-	order      uint64 // in which it was put into sched.timed
+	order      uint64 // in which it was put into sched.timed, or in turn
 	idx        int32  // in sched.timed
 	parked     bool   // its requests are not counted in word.queued
 }
@@ -52,10 +52,10 @@ func (l *lane) scopes() scopes {
 	}
 }
 
-// first returns the request that was submitted first, nil when there is none.
+// first returns the request whose turn it is, nil when there is none.
 func (l *lane) first() *request {
 	if l.returned.len() > 0 {
-		if r := l.returned.s[0].r; l.head == nil || r.seq < l.head.seq {
+		if r := l.returned.s[0].r; l.head == nil || r.order() < l.head.order() {
 			return r
 		}
 	}
@@ -80,7 +80,7 @@ func (l *lane) all() []*request {
 // is put into a heap.
 func (l *lane) insert(r *request) {
 	l.n++
-	if l.tail != nil && l.tail.seq > r.seq {
+	if l.tail != nil && l.tail.order() > r.order() {
 		l.returned.fix(r.history())
 		return
 	}
@@ -161,8 +161,10 @@ type sched struct {
 	ready laneList // served in turn
 	kept  laneList // ready too, and in need of no slot
 	timed heap[*lane]
-	stamp uint64  // of the lane put last into timed
+	stamp uint64  // the last lane.order
 	due   []*lane // buffer of tick
+
+	newest uint64 // order of the request submitted last
 
 	lines     map[throttle.Scope]*line
 	lineTimes heap[*line]
@@ -223,12 +225,25 @@ func (s *sched) remove(r *request, granted bool) {
 	}
 }
 
+// link puts l in turn, behind all others.
 func (s *sched) link(l *lane) {
+	s.stamp++
+	l.order = s.stamp
 	if l.kept {
 		s.kept.push(l)
 	} else {
 		s.ready.push(l)
 	}
+}
+
+// next returns the lane whose turn it is, nil when there is none. full says that
+// there is no slot, so that only those can be served that keep one.
+func (s *sched) next(full bool) *lane {
+	k, l := s.kept.head, s.ready.head
+	if full || l == nil || k != nil && k.order < l.order {
+		return k
+	}
+	return l
 }
 
 // drop forgets an empty lane. Requests that run keep pointing to it for its key.
@@ -315,7 +330,6 @@ func (s *sched) wakeTimed() { s.tick(forever) }
 
 // turn moves l to the end of its ring.
 func (s *sched) turn(l *lane) {
-	q := l.list
 	l.unlink()
-	q.push(l)
+	s.link(l)
 }

@@ -16,12 +16,9 @@ func (c *core) pump(now int64) {
 	if c.paused || c.stage == closing {
 		return
 	}
-	for l := c.sched.kept.head; l != nil && c.hostAt == 0; l = c.sched.kept.head {
-		c.serve(l, now)
-	}
 	for c.hostAt == 0 {
-		l := c.sched.ready.head
-		if l == nil || c.gate.word.full(c.slots) {
+		l := c.sched.next(c.gate.word.full(c.slots))
+		if l == nil {
 			return
 		}
 		c.serve(l, now)

@@ -125,6 +125,7 @@ type history struct {
 	slot      int32 // in lane.returned
 	attempts  int
 	limited   int // by a rate limit, but for probes
+	probes    int // refused as the probe, since it was last put aside
 	failed    int // otherwise
 	opens     int
 	first     int64         // start of the first attempt
@@ -140,10 +141,13 @@ type history struct {
 	// grant is for who waits on a goroutine of its own: a stream's caller, or
 	// under KeepConn that of the last attempt.
 	grant chan *attempt
+
+	aside bool   // it is to be put behind the others of its lane
+	order uint64 // its place there, as if it had been submitted then; 0: when it was
 }
 
 // when and index are for lane.returned.
-func (h *history) when() int64   { return int64(h.r.seq) }
+func (h *history) when() int64   { return int64(h.r.order()) }
 func (h *history) index() *int32 { return &h.slot }
 
 // task is the typed half of a request.
@@ -309,6 +313,14 @@ func (r *request) cause() error {
 		return context.Canceled
 	}
 	return nil
+}
+
+// order is the request's place in its lane.
+func (r *request) order() uint64 {
+	if r.hist != nil && r.hist.order != 0 {
+		return r.hist.order
+	}
+	return r.seq
 }
 
 func (r *request) sel() *selector { return r.class.Load().sel }

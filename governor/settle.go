@@ -155,7 +155,7 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 
 // keeps reports whether a, which goes on, keeps its slot and its connection.
 func (a *attempt) keeps() bool {
-	if a.r.flags&keepConn == 0 || a.bad || a.midway != nil {
+	if a.r.flags&keepConn == 0 || a.bad || a.midway != nil || a.r.hist != nil && a.r.hist.aside {
 		return false
 	}
 	switch a.out.kind {
