@@ -6,7 +6,6 @@ import "container/list"
 // in their order, tenants in turn, so that one who floods the queue keeps no
 // other out. Whoever holds door.mu may use it; everything is O(1).
 type crowd struct {
-	n       int
 	tenants map[string]*queueOfTenant
 	turns   list.List // of *queueOfTenant: the first gets the next room
 }
@@ -31,16 +30,15 @@ func (c *crowd) join(tenant string) *blocked {
 	if t == nil {
 		t = &queueOfTenant{tenant: tenant}
 		t.turn = c.turns.PushBack(t)
-		if c.tenants == nil {
-			c.tenants = make(map[string]*queueOfTenant)
-		}
 		c.tenants[tenant] = t
 	}
 	b := &blocked{room: make(chan struct{}), tenant: t}
 	b.place = t.queue.PushBack(b)
-	c.n++
 	return b
 }
+
+// empty reports whether nobody waits.
+func (c *crowd) empty() bool { return c == nil || c.turns.Len() == 0 }
 
 // next removes and returns the one whose turn it is.
 func (c *crowd) next() *blocked {
@@ -53,7 +51,6 @@ func (c *crowd) next() *blocked {
 
 // leave removes b.
 func (c *crowd) leave(b *blocked) {
-	c.n--
 	t := b.tenant
 	t.queue.Remove(b.place)
 	if t.queue.Len() == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // maxProbes is how often a request may be refused as the probe before it lets the
-// others of its lane try: the vendor may mean it alone. If they get through, it is
+// others of its lane try, each time: the vendor may mean it alone. If they get through, it is
 // no probe any more, and its refusals count.
 const maxProbes = 5
 
@@ -74,8 +74,9 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 		h.failed++
 	} else if !a.probe {
 		h.limited++
-	} else if h.probes++; h.probes >= maxProbes {
-		h.probes, h.aside = 0, true
+	} else {
+		h.probes++
+		h.aside = h.probes >= maxProbes
 	}
 	switch {
 	case a.final, r.flags&noRetry != 0:

@@ -20,7 +20,7 @@ type door struct {
 	waiting    int // accepted requests that have not started: what MaxQueue bounds
 	most       int
 	overflow   Overflow
-	blocked    crowd // submitters that wait for room
+	blocked    *crowd // submitters that wait for room; nil until one does
 	closed     bool
 	word       *word
 }
@@ -89,10 +89,13 @@ func (d *door) enter(r *request) error {
 // unless the door closed.
 func (d *door) block(r *request) error {
 	d.mu.Lock()
-	if d.waiting < d.most && d.blocked.n == 0 || d.closed {
+	if d.waiting < d.most && d.blocked.empty() || d.closed {
 		d.waiting++ // there is room after all
 		d.mu.Unlock()
 		return nil
+	}
+	if d.blocked == nil {
+		d.blocked = &crowd{tenants: make(map[string]*queueOfTenant)}
 	}
 	b := d.blocked.join(r.class.Load().tenant)
 	d.mu.Unlock()
@@ -133,7 +136,7 @@ func (r *request) abide(room <-chan struct{}) error {
 // leave makes room for n requests. The caller holds mu.
 func (d *door) leave(n int) {
 	d.waiting -= n
-	for d.blocked.n > 0 && d.waiting < d.most {
+	for !d.blocked.empty() && d.waiting < d.most {
 		d.admit()
 	}
 }
@@ -183,9 +186,16 @@ func (d *door) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	for d.blocked.n > 0 {
+	for !d.blocked.empty() {
 		d.admit() // it finds the door closed
 	}
+}
+
+// newest returns the number of the request submitted last.
+func (d *door) newest() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seq
 }
 
 // limit returns MaxQueue.

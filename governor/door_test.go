@@ -42,8 +42,8 @@ func TestRoomForASubmitterThatLeavesIsTheNextOnes(t *testing.T) {
 			if err := <-second; err != nil {
 				t.Fatal(err)
 			}
-			if d.waiting != 1 || d.blocked.n != 0 {
-				t.Fatalf("%d waiting, %d blocked; want the second alone", d.waiting, d.blocked.n)
+			if d.waiting != 1 || !d.blocked.empty() {
+				t.Fatalf("%d waiting, nobody blocked: %v; want the second alone", d.waiting, d.blocked.empty())
 			}
 		}
 		if left == 0 || entered == 0 {

@@ -164,8 +164,6 @@ type sched struct {
 	stamp uint64  // the last lane.order
 	due   []*lane // buffer of tick
 
-	newest uint64 // order of the request submitted last
-
 	lines     map[throttle.Scope]*line
 	lineTimes heap[*line]
 

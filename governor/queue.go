@@ -10,7 +10,6 @@ import (
 func (c *core) arrive(r *request, now int64) {
 	c.count.submitted.Add(1)
 	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
-	c.sched.newest = r.seq
 	l := c.sched.lane(r.class.Load().laneKey, c.maxKeys)
 	if l == nil {
 		c.turnAway(r, ErrTooManyKeys)
@@ -204,7 +203,7 @@ func (c *core) rejoin(r *request, now int64) {
 	}
 	r.setState(Queued)
 	if r.hist != nil && r.hist.aside {
-		r.hist.aside, r.hist.order = false, c.sched.newest
+		r.hist.aside, r.hist.order = false, c.door.newest()
 	}
 	key := r.class.Load().laneKey
 	key.kept = r.hist != nil && r.hist.kept != nil

@@ -125,7 +125,7 @@ type history struct {
 	slot      int32 // in lane.returned
 	attempts  int
 	limited   int // by a rate limit, but for probes
-	probes    int // refused as the probe, since it was last put aside
+	probes    int // refused as the probe
 	failed    int // otherwise
 	opens     int
 	first     int64         // start of the first attempt
