@@ -26,36 +26,66 @@ import (
 //
 // Everything happens on the caller's goroutine. What panics in fn, or in a
 // function of cfg, passes through, as does runtime.Goexit. A call that succeeds
-// at once allocates nothing.
+// at once allocates nothing, but cfg is looked through each time: DoWith, by a
+// Retry that was made before, does without.
 func Do[R any](ctx context.Context, cfg Config, fn func(context.Context) (R, error)) (R, error) {
-	var result R
-	if fn == nil {
-		return result, fmt.Errorf("%w: the function is nil", ErrInvalid)
+	var none R
+	if err := cfg.invalid(); err != nil {
+		return none, err
 	}
-	if err := cfg.Validate(); err != nil {
-		return result, err
+	if cfg.layered() {
+		return DoWith(ctx, newRetry(cfg), fn)
 	}
-	if cfg.RetryOnResult != nil || cfg.BeforeRetry != nil || cfg.Budget != nil {
-		return policy.Do(ctx, policy.Chain(&Retry{cfg, cfg.timed()}), fn) // they need a policy's call
-	}
-	if ctx.Err() != nil {
-		return result, ended(ctx, 0, nil)
-	}
-	var start time.Time
-	if cfg.timed() {
-		start = time.Now()
+	start, err := begin(ctx, fn != nil, cfg.timed())
+	if err != nil {
+		return none, err
 	}
 	result, err := fn(ctx)
 	if err == nil {
 		return result, nil
 	}
-	return repeat(ctx, cfg, start, fn, result, err)
+	return repeat(ctx, cfg.kept(), start, fn, result, err)
 }
+
+// DoWith is Do by the Config of r, which New has looked through.
+func DoWith[R any](ctx context.Context, r *Retry, fn func(context.Context) (R, error)) (R, error) {
+	if r.chain != nil && fn != nil {
+		return policy.Do(ctx, r.chain, fn)
+	}
+	start, err := begin(ctx, fn != nil, r.timed)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	result, err := fn(ctx)
+	if err == nil {
+		return result, nil
+	}
+	return repeat(ctx, &r.cfg, start, fn, result, err)
+}
+
+// begin returns when the first attempt begins, if that matters, or why it does not
+// begin.
+func begin(ctx context.Context, callable, timed bool) (start time.Time, err error) {
+	if !callable {
+		return start, fmt.Errorf("%w: the function is nil", ErrInvalid)
+	}
+	if ctx.Err() != nil {
+		return start, ended(ctx, 0, nil)
+	}
+	if timed {
+		start = time.Now()
+	}
+	return start, nil
+}
+
+// kept returns a copy on the heap, for a call whose first attempt has failed.
+func (c Config) kept() *Config { return &c }
 
 // repeat goes on with a Do whose first attempt has failed. It is a function of
 // its own so that a call that succeeds at once does not pay for what it needs.
-func repeat[R any](ctx context.Context, cfg Config, start time.Time, fn func(context.Context) (R, error), result R, err error) (R, error) {
-	r := run{cfg: &cfg, start: start}
+func repeat[R any](ctx context.Context, cfg *Config, start time.Time, fn func(context.Context) (R, error), result R, err error) (R, error) {
+	r := run{cfg: cfg, start: start}
 	for {
 		again, final := r.failed(ctx, err)
 		if !again {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/policy"
 )
 
 // A script is a closure that fails so many times, and notes when it ran.
@@ -238,6 +239,15 @@ func TestDoRefusesBadInput(t *testing.T) {
 	if _, err := Do[int](t.Context(), Config{}, nil); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
+	for _, cfg := range []Config{{}, {BeforeRetry: func(*policy.Call) {}}} {
+		r, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DoWith[int](t.Context(), r, nil); !errors.Is(err, ErrInvalid) {
+			t.Error(err)
+		}
+	}
 	s.ran(t)
 }
 
@@ -263,12 +273,40 @@ func TestPanicAndGoexitPassThroughDo(t *testing.T) {
 	})
 }
 
+func TestTheFirstAttemptsTimeCounts(t *testing.T) {
+	r, err := New(Config{MaxElapsed: sec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := func(context.Context) (int, error) { time.Sleep(2 * sec); return 0, errBoom }
+	for name, do := range map[string]func(context.Context) (int, error){
+		"Do":     func(ctx context.Context) (int, error) { return Do(ctx, r.cfg, slow) },
+		"DoWith": func(ctx context.Context) (int, error) { return DoWith(ctx, r, slow) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, err := do(t.Context())
+			e, ok := errors.AsType[*ExhaustedError](err)
+			if !ok || e.Attempts != 1 || e.Elapsed != 2*sec || e.Reason != OutOfTime {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
 func TestDoDoesNotAllocateOnSuccess(t *testing.T) {
 	ctx := t.Context()
 	cfg := Config{Attempts: 5, Backoff: backoff.And(backoff.Times(3), backoff.Exponential{}), RetryIf: func(error) bool { return true }}
 	fn := func(context.Context) (int, error) { return 1, nil }
 	if got := testing.AllocsPerRun(100, func() { _, _ = Do(ctx, cfg, fn) }); got != 0 {
 		t.Errorf("%v allocations", got)
+	}
+	cfg.BeforeRetry = func(*policy.Call) {}
+	r, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := testing.AllocsPerRun(100, func() { _, _ = DoWith(ctx, r, fn) }); got != 0 {
+		t.Errorf("DoWith: %v allocations", got)
 	}
 }
 

@@ -5,9 +5,10 @@
 //	})
 //
 // [Config.Next] is the decision alone, without clocks and without waiting; [Do]
-// is a loop around it. The zero Config makes 3 attempts, waits 500 ms and then
-// 1 s between them, and retries every error but those of contexts and those that
-// say they are permanent.
+// is a loop around it, and [DoWith] the same by a Config that was looked through
+// once, for what is called often. The zero Config makes 3 attempts, waits 500 ms
+// and then 1 s between them, and retries every error but those of contexts and
+// those that say they are permanent.
 //
 // # What errors can say
 //

@@ -26,6 +26,27 @@ func ExampleDo() {
 	// Output: done <nil> 3
 }
 
+func ExampleDoWith() {
+	patient, err := retry.New(retry.Config{Attempts: 5, Backoff: backoff.Constant(time.Millisecond)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, name := range []string{"a", "b"} {
+		n := 0
+		v, err := retry.DoWith(context.Background(), patient, func(ctx context.Context) (string, error) {
+			if n++; n < 3 {
+				return "", errBusy
+			}
+			return name, nil
+		})
+		fmt.Println(v, err, n)
+	}
+	// Output:
+	// a <nil> 3
+	// b <nil> 3
+}
+
 func ExampleConfig_Next() {
 	c := retry.Config{Attempts: 4, Backoff: backoff.Linear{Initial: time.Second}, MaxElapsed: 10 * time.Second}
 	fmt.Println(c.Next(backoff.Step{Attempt: 1, Err: errBusy}))

@@ -17,15 +17,29 @@ import (
 // needs it, no look at the clock.
 type Retry struct {
 	cfg   Config
-	timed bool
+	timed bool             // the beginning of the first attempt matters
+	chain *policy.Pipeline // of this layer alone, for DoWith; nil when it can do without
 }
 
 // New returns a Retry, or an error that names the field that is out of range.
 func New(cfg Config) (*Retry, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.invalid(); err != nil {
 		return nil, err
 	}
-	return &Retry{cfg, cfg.timed()}, nil
+	return newRetry(cfg), nil
+}
+
+func newRetry(cfg Config) *Retry {
+	r := &Retry{cfg: cfg, timed: cfg.timed()}
+	if cfg.layered() {
+		r.chain = policy.Chain(r)
+	}
+	return r
+}
+
+// layered reports whether there is something that needs a policy's call.
+func (c *Config) layered() bool {
+	return c.RetryOnResult != nil || c.BeforeRetry != nil || c.Budget != nil
 }
 
 // Layer returns policy.RetryLayer.

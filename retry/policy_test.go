@@ -22,7 +22,12 @@ func chain(t testing.TB, cfg Config) *policy.Pipeline {
 	return policy.Chain(r)
 }
 
-func TestPolicyRepeatsAsDoDoes(t *testing.T) {
+func TestPolicyAndDoWithRepeatAsDoDoes(t *testing.T) {
+	below3 := policy.OnResult(func(n int) bool { return n < 3 })
+	none, err := policy.NewBudget(policy.BudgetConfig{Ratio: -1, Min: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name string
 		cfg  Config
@@ -36,9 +41,11 @@ func TestPolicyRepeatsAsDoDoes(t *testing.T) {
 		{"permanent", Config{}, 9, Permanent(errBoom), []time.Duration{0}},
 		{"hint", Config{Attempts: 2}, 9, After(time.Hour, errBoom), []time.Duration{0, time.Hour}},
 		{"time", Config{Attempts: -1, MaxElapsed: time.Second, Backoff: backoff.Constant(400 * ms)}, 9, errBoom, []time.Duration{0, 400 * ms, 800 * ms}},
+		{"result", Config{RetryOnResult: below3}, 0, errBoom, []time.Duration{0, 500 * ms, 1500 * ms}},
+		{"no budget", Config{Budget: none}, 2, errBoom, []time.Duration{0}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			one, two := newScript(tt.fail, tt.err), newScript(tt.fail, tt.err)
+			one, two, three := newScript(tt.fail, tt.err), newScript(tt.fail, tt.err), newScript(tt.fail, tt.err)
 			v, err := Do(t.Context(), tt.cfg, one.run)
 			two.start = time.Now()
 			w, again := policy.Do(t.Context(), chain(t, tt.cfg), two.run)
@@ -46,6 +53,13 @@ func TestPolicyRepeatsAsDoDoes(t *testing.T) {
 			two.ran(t, tt.at...)
 			if v != w || (err == nil) != (again == nil) || err != nil && err.Error() != again.Error() {
 				t.Errorf("%s: Do gives %v, %v; the policy %v, %v", tt.name, v, err, w, again)
+			}
+			r, _ := New(tt.cfg)
+			three.start = time.Now()
+			w, again = DoWith(t.Context(), r, three.run)
+			three.ran(t, tt.at...)
+			if v != w || (err == nil) != (again == nil) || err != nil && err.Error() != again.Error() {
+				t.Errorf("%s: Do gives %v, %v; DoWith %v, %v", tt.name, v, err, w, again)
 			}
 		})
 	}

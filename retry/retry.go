@@ -80,7 +80,9 @@ var ErrInvalid = errors.New("retry: invalid configuration")
 
 // Validate returns an error that names a field that is out of range and its
 // value, or nil. What is wrong with Backoff matches backoff.ErrInvalid too.
-func (c Config) Validate() error {
+func (c Config) Validate() error { return c.invalid() }
+
+func (c *Config) invalid() error {
 	if c.MaxElapsed < 0 {
 		return fmt.Errorf("%w: MaxElapsed is %v, less than 0", ErrInvalid, c.MaxElapsed)
 	}
