@@ -16,8 +16,9 @@ func TestCounterOfCleanCallsOverflows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.base = math.MaxUint32 - before
-			b.clean.Store(b.clean.Load()&^math.MaxUint32 | uint64(b.base))
+			b.lock()
+			b.base = math.MaxUint32 - before - 1
+			b.unlock()
 			for range 15 {
 				now := time.Now()
 				p, _ := b.Acquire(now)
@@ -31,7 +32,7 @@ func TestCounterOfCleanCallsOverflows(t *testing.T) {
 			if s := b.Stats(); s.Calls != want || s.State != Closed {
 				t.Errorf("%d before the end: %+v", before, s)
 			}
-			if now := uint32(b.core.window.second); second > now {
+			if now := uint32(b.core.window.second); cfg.WindowTime > 0 && second > now {
 				t.Errorf("%d before the end: second %d, it is %d", before, second, now)
 			}
 		}
@@ -60,6 +61,43 @@ func TestCleanNeverHasAValueTwice(t *testing.T) {
 			t.Fatalf("step %d: %#x", i, v)
 		}
 		seen[v] = true
+	}
+}
+
+// A good call leaves a window that is full of such as it is, and whatever is shared
+// with other processors.
+func TestGoodCallsInAFullWindowOnlyRead(t *testing.T) {
+	const size = 10
+	for _, initial := range []State{Closed, MetricsOnly} {
+		b, err := New(Config{Window: size, Initial: initial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := func(o Outcome, took time.Duration) (changed bool) {
+			before := b.clean.Load()
+			p, _ := b.Acquire(time.Now())
+			b.Report(p, time.Now(), o, took)
+			return b.clean.Load() != before
+		}
+		for i := range 3 * size {
+			if changed := call(Success, 0); changed != (i < size) {
+				t.Fatalf("%v: call %d: changed %v", initial, i, changed)
+			}
+		}
+		if s := b.Stats(); s.Calls != size {
+			t.Errorf("%+v", s)
+		}
+		call(Failure, 0)
+		call(Success, time.Hour)
+		if s := b.Stats(); s.Calls != size || s.Failed != 1 || s.Slow != 1 {
+			t.Errorf("%+v", s)
+		}
+		for range size {
+			call(Success, 0)
+		}
+		if s := b.Stats(); s.Calls != size || s.Failed+s.Slow != 0 || call(Success, 0) {
+			t.Errorf("%+v", s)
+		}
 	}
 }
 

@@ -53,7 +53,9 @@ func DoJudged[R any](ctx context.Context, b *Breaker, fn func(context.Context) (
 	r, err = fn(ctx)
 	if err == nil && judge == nil {
 		judged = true
-		b.succeed(p, began)
+		if !b.unmoved(p) {
+			b.succeed(p, began)
+		}
 		return r, nil
 	}
 	var o result

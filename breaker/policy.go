@@ -72,7 +72,9 @@ func (b *Breaker) pass(c *policy.Call, next policy.Handler) error {
 		r.outcome = Failure
 	default:
 		judged = true
-		b.succeed(p, began)
+		if !b.unmoved(p) {
+			b.succeed(p, began)
+		}
 		return nil
 	}
 	judged = true

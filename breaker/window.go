@@ -94,3 +94,7 @@ func (w *window) step(size int) {
 
 // clean reports that no failure and no slow call is counted.
 func (w *window) clean() bool { return w.failed == 0 && w.slow == 0 }
+
+// room returns how many calls a window of calls has yet to count until it is full;
+// 0 without one.
+func (w *window) room() uint32 { return uint32(max(0, len(w.marks)-w.calls)) }
