@@ -13,9 +13,6 @@ import (
 // watch says so when stop has not been called some time after the end of ctx.
 // The goroutine for it begins at the end and is ended by stop.
 func (t *Timeout) watch(ctx context.Context, after time.Duration) (stop func()) {
-	if t.cfg.OnEvent == nil || t.cfg.StuckAfter < 0 {
-		return func() {}
-	}
 	if t.cfg.StuckAfter > 0 {
 		after = t.cfg.StuckAfter
 	}
@@ -45,8 +42,8 @@ func (t *Timeout) leave(c *Call, next Handler) error {
 	if c.ctx.Err() != nil {
 		return endOf(c.ctx, "call not begun", false)
 	}
-	ctx, cancel, over := t.begin(c.ctx)
-	defer cancel()
+	ctx := t.begin(c)
+	defer ctx.end()
 	defer c.Later()
 	begun := time.Now()
 	fork := c.Fork(ctx)
@@ -66,14 +63,14 @@ func (t *Timeout) leave(c *Call, next Handler) error {
 		if e.crash == nil {
 			c.Adopt(fork)
 		}
-		return t.judge(ctx, over, e.result())
+		return t.judge(ctx, e.result())
 	}
 	select {
 	case e := <-done:
 		return finish(e)
 	case <-ctx.Done():
 	}
-	if grace := t.grace(over.After); grace > 0 {
+	if grace := t.grace(ctx.over.After); grace > 0 {
 		timer := time.NewTimer(grace)
 		defer timer.Stop()
 		select {
@@ -88,9 +85,9 @@ func (t *Timeout) leave(c *Call, next Handler) error {
 		return finish(<-done)
 	}
 	err := endOf(ctx, "call abandoned", true)
-	if context.Cause(ctx) == error(over) {
-		err = &TimeoutError{Name: over.Name, After: over.After, Ignored: true}
-		report(t.cfg.OnEvent, event.Event{Kind: event.TimedOut, Name: t.cfg.Name, Delay: over.After, Err: err})
+	if context.Cause(ctx) == error(&ctx.over) {
+		err = &TimeoutError{Name: ctx.over.Name, After: ctx.over.After, Ignored: true}
+		report(t.cfg.OnEvent, event.Event{Kind: event.TimedOut, Name: t.cfg.Name, Delay: ctx.over.After, Err: err})
 	}
 	report(t.cfg.OnEvent, event.Event{Kind: event.Abandoned, Name: t.cfg.Name, Delay: time.Since(begun), Err: err})
 	return err

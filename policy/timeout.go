@@ -55,10 +55,13 @@ type TimeoutConfig struct {
 //
 // A function that succeeds, however late, has succeeded. An error that comes
 // after the end is a *TimeoutError around it. The end of the caller's own
-// context, whatever its deadline, is no timeout: the error stays as it is.
+// context, whatever its deadline, is no timeout: the error stays as it is. So it
+// does when both ended while nobody looked, the caller's by being cancelled.
 //
-// A call needs a context with a deadline, which is five allocations; to be able
-// to tell that it is stuck, eight more; with Abandon, eight more and a goroutine.
+// A call costs one allocation: its context, which is not used again, since its
+// function may keep it. That makes a timer when it is first asked for its Done
+// channel, which is five more. To be able to tell that a call is stuck, it is
+// twelve more; with Abandon, twelve and a goroutine.
 // Results must not depend on the context, which ends when the call returns: a
 // response's body has to be read inside.
 type Timeout struct {
@@ -104,37 +107,38 @@ func (t *Timeout) Wrap(next Handler) Handler {
 	return mapped(func(c *Call) error { return h(c, next) }, t.cfg.OnError)
 }
 
-// begin returns the call's context and what is its cause when the time is over.
-// Each call has a cause of its own: that of a Timeout further out is not taken
-// for it.
-func (t *Timeout) begin(ctx context.Context) (context.Context, context.CancelFunc, *TimeoutError) {
-	over := &TimeoutError{Name: t.cfg.Name, After: t.cfg.After}
+// begin returns the call's context. Each call has a cause of its own: that of a
+// Timeout further out is not taken for it.
+func (t *Timeout) begin(c *Call) *timeoutContext {
+	after := t.cfg.After
 	if t.cfg.AfterFor != nil {
-		if d := t.cfg.AfterFor(ctx); d > 0 {
-			over.After = d
+		if d := t.cfg.AfterFor(c.ctx); d > 0 {
+			after = d
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, over.After, over)
-	return ctx, cancel, over
+	return &timeoutContext{Context: c.ctx, at: c.Now().Add(after), over: TimeoutError{Name: t.cfg.Name, After: after}}
 }
 
 func (t *Timeout) wait(c *Call, next Handler) error {
-	ctx, cancel, over := t.begin(c.ctx)
-	defer cancel()
-	return t.judge(ctx, over, t.watched(ctx, over.After, c, next))
+	ctx := t.begin(c)
+	defer ctx.end()
+	if t.cfg.OnEvent == nil || t.cfg.StuckAfter < 0 {
+		return t.judge(ctx, c.WithContext(ctx, next))
+	}
+	return t.judge(ctx, t.watched(ctx, c, next))
 }
 
-func (t *Timeout) watched(ctx context.Context, after time.Duration, c *Call, next Handler) error {
-	defer t.watch(ctx, after)()
+func (t *Timeout) watched(ctx *timeoutContext, c *Call, next Handler) error {
+	defer t.watch(ctx, ctx.over.After)()
 	return c.WithContext(ctx, next)
 }
 
 // judge makes a timeout of what a function returned after the end of its time.
-func (t *Timeout) judge(ctx context.Context, over *TimeoutError, err error) error {
-	if err == nil || context.Cause(ctx) != error(over) {
+func (t *Timeout) judge(ctx *timeoutContext, err error) error {
+	if err == nil || context.Cause(ctx) != error(&ctx.over) {
 		return err
 	}
-	e := &TimeoutError{Name: over.Name, After: over.After, Err: err} // others may read over
+	e := &TimeoutError{Name: ctx.over.Name, After: ctx.over.After, Err: err} // others may read over
 	report(t.cfg.OnEvent, event.Event{Kind: event.TimedOut, Name: e.Name, Delay: e.After, Err: e})
 	return e
 }

@@ -291,17 +291,26 @@ func TestTimeoutLeavesNoGoroutineAndNoTimer(t *testing.T) {
 
 // As the comment of Timeout says.
 func TestTimeoutAllocations(t *testing.T) {
+	waits := func(ctx context.Context) (int, error) {
+		select {
+		case <-ctx.Done():
+		default:
+		}
+		return 5, ctx.Err()
+	}
 	for _, c := range []struct {
 		cfg  TimeoutConfig
+		fn   func(context.Context) (int, error)
 		most float64
 	}{
-		{TimeoutConfig{}, 5},
-		{TimeoutConfig{OnEvent: new(log).hear, StuckAfter: -1}, 5},
-		{TimeoutConfig{OnEvent: new(log).hear}, 13},
-		{TimeoutConfig{OnEvent: new(log).hear, Abandon: true}, 13},
+		{TimeoutConfig{}, five, 1},
+		{TimeoutConfig{}, waits, 6},
+		{TimeoutConfig{OnEvent: new(log).hear, StuckAfter: -1}, five, 1},
+		{TimeoutConfig{OnEvent: new(log).hear}, waits, 13},
+		{TimeoutConfig{OnEvent: new(log).hear, Abandon: true}, waits, 13},
 	} {
 		p := Chain(must(NewTimeout(c.cfg)))
-		allocs(t, p.String(), c.most, func() { _, _ = Do(t.Context(), p, five) })
+		allocs(t, p.String(), c.most, func() { _, _ = Do(t.Context(), p, c.fn) })
 	}
 }
 
