@@ -17,7 +17,7 @@ type BucketConfig struct {
 	Burst int
 
 	// MaxKeys bounds the keys whose buckets are not full, and so the memory:
-	// about 80 bytes a key, besides the key's own and a map's entry. A further
+	// some 90 bytes a key, besides the key's own and a map's entry. A further
 	// key has to wait until one of the buckets is full. At most 1<<30. 0 means
 	// 100,000.
 	MaxKeys int
@@ -40,25 +40,22 @@ type BucketConfig struct {
 // which time pays off at Rate.
 //
 // A Bucket belongs to one owner and has no lock. Wait and Take on a known key
-// cost one map access and allocate nothing.
+// cost one map access and allocate nothing. SetLimit and SetRate change it; then
+// Burst in the envelope is the largest one in the window.
 type Bucket struct {
 	rate     float64
 	burst    uint64
 	interval span // 1/rate
 
-	start time.Time // the first now; the times of keys count from it
-	begun bool
-	now   uint64 // the largest now
-
-	keys keyTable
+	clock
+	keys keyTable[span] // full: when the bucket is full again if nothing is taken
 }
 
 // NewBucket returns a Bucket in which all buckets are full. The error names the
 // field that is out of range.
 func NewBucket(cfg BucketConfig) (*Bucket, error) {
-	most := cfg.Rate * century.Seconds() // permits
-	if !(most >= 1 && cfg.Rate <= 1e9) { // nor NaN
-		return nil, fmt.Errorf("limiter: BucketConfig.Rate is %v, want one per century up to 1e9 per second", cfg.Rate)
+	if err := first(checkRate("BucketConfig.Rate", cfg.Rate), checkKeys("BucketConfig", cfg.MaxKeys)); err != nil {
+		return nil, err
 	}
 	b := &Bucket{rate: cfg.Rate, interval: perPermit(cfg.Rate)}
 	// No sum of times overflows: the clock reaches 2^63 ns, Burst a third of that.
@@ -66,28 +63,12 @@ func NewBucket(cfg BucketConfig) (*Bucket, error) {
 	if burst == 0 {
 		burst = int(math.Ceil(cfg.Rate)) // at least 1
 	}
-	if burst < 0 || float64(burst) > most {
+	if burst < 0 || float64(burst) > cfg.Rate*century.Seconds() {
 		return nil, fmt.Errorf("limiter: BucketConfig.Burst is %d, want 0 up to a century of Rate", cfg.Burst)
 	}
 	b.burst = uint64(burst)
-	b.keys.max = cfg.MaxKeys
-	if b.keys.max == 0 {
-		b.keys.max = 100_000
-	}
-	if b.keys.max < 0 || b.keys.max > 1<<30 {
-		return nil, fmt.Errorf("limiter: BucketConfig.MaxKeys is %d, want 0 up to 1<<30", cfg.MaxKeys)
-	}
-	b.keys.index = make(map[string]int32)
+	b.keys = newKeyTable(cfg.MaxKeys, func(full *span) uint64 { return full.ceil() })
 	return b, nil
-}
-
-// at returns now as nanoseconds since the first one.
-func (b *Bucket) at(now time.Time) uint64 {
-	if !b.begun {
-		b.begun, b.start = true, now
-	}
-	b.now = max(b.now, uint64(max(0, now.Sub(b.start))))
-	return b.now
 }
 
 // Wait returns how long it is until n permits of key can be taken, to the
@@ -101,18 +82,14 @@ func (b *Bucket) Wait(now time.Time, key string, n int) time.Duration {
 	case uint64(n) > b.burst:
 		return Never
 	}
-	e := b.keys.find(key)
+	e := b.keys.index[key]
 	if e == nil {
-		return wait(b.keys.room(t) - min(t, b.keys.room(t)))
+		return wait(b.keys.room(t))
 	}
 	// After the take, the bucket may lack Burst permits: full+n*interval is no
 	// later than now+Burst*interval.
 	last := span{ns: t}.add(b.interval.times(b.burst - uint64(n)))
-	return wait(e.full.sub(last).ceil())
-}
-
-func wait(ns uint64) time.Duration {
-	return time.Duration(min(ns, uint64(Never-1)))
+	return wait(e.state.sub(last).ceil())
 }
 
 // Take takes n permits of key. Of a key for which Wait has found no room nothing
@@ -125,25 +102,23 @@ func (b *Bucket) Take(now time.Time, key string, n int) {
 
 // spend moves the time at which key's bucket is full on by n permits.
 func (b *Bucket) spend(t uint64, key string, n uint64, settles bool) {
-	e := b.keys.find(key)
+	e := b.keys.get(t, key)
 	if e == nil {
-		if e = b.keys.add(t, key); e == nil {
-			return
-		}
+		return
 	}
 	b.fit(t, e)
 	if settles {
 		e.back.take(n)
 	}
-	if at := (span{ns: t}); e.full.less(at) {
-		e.full = at
+	if at := (span{ns: t}); e.state.less(at) {
+		e.state = at
 	}
-	e.full = e.full.add(b.interval.times(n))
+	e.state = e.state.add(b.interval.times(n))
 }
 
 // fit tells e's giveback the level of e, if it is too low for it.
-func (b *Bucket) fit(t uint64, e *entry) {
-	missing := e.full.sub(span{ns: t})
+func (b *Bucket) fit(t uint64, e *slot[span]) {
+	missing := e.state.sub(span{ns: t})
 	if worth := e.back.open - e.back.void; worth > 0 && missing.less(b.interval.times(worth)) {
 		e.back.fit(missing.over(b.interval))
 	}
@@ -164,11 +139,11 @@ func (b *Bucket) fit(t uint64, e *entry) {
 func (b *Bucket) Settle(now time.Time, key string, n, used int) {
 	t := b.at(now)
 	n, used = max(0, n), max(0, used)
-	e := b.keys.find(key)
+	e := b.keys.index[key]
 	if e != nil {
 		b.fit(t, e)
 		if g := e.back.settle(uint64(n), uint64(max(0, n-used))); g > 0 {
-			e.full = e.full.sub(b.interval.times(g))
+			e.state = e.state.sub(b.interval.times(g))
 			b.keys.earlier(e)
 		}
 	}

@@ -339,7 +339,7 @@ func TestBucketKeysAreBounded(t *testing.T) {
 		}
 		now = now.Add(500 * time.Nanosecond)
 	}
-	if n, m := len(b.keys.index), len(b.keys.entries); n > 1000 || m > 1000 {
+	if n, m := len(b.keys.index), len(b.keys.heap); n > 1000 || m > 1000 {
 		t.Errorf("%d keys, %d entries, want at most 1000", n, m)
 	}
 	if refused == 0 {
@@ -365,7 +365,7 @@ func TestBucketWithoutRoom(t *testing.T) {
 		t.Errorf("Wait = %v, want 0: a is full again", got)
 	}
 	b.Take(epoch, "c", 1)
-	if len(b.keys.index) != 2 || b.keys.find("a") != nil {
+	if len(b.keys.index) != 2 || b.keys.index["a"] != nil {
 		t.Errorf("keys: %v", b.keys.index)
 	}
 }
@@ -379,11 +379,11 @@ func TestBucketHeap(t *testing.T) {
 		key := fmt.Sprint(r.IntN(40))
 		n := 1 + r.IntN(9)
 		first := uint64(math.MaxUint64)
-		for i := range b.keys.entries {
-			first = min(first, b.keys.entries[i].full.ceil())
+		for i := range b.keys.heap {
+			first = min(first, b.keys.heap[i].state.ceil())
 		}
 		d := b.Wait(now, key, n)
-		if b.keys.find(key) == nil && len(b.keys.entries) == 20 {
+		if b.keys.index[key] == nil && len(b.keys.heap) == 20 {
 			if want := int64(first) - int64(b.now); int64(d) != max(0, want) {
 				t.Fatalf("Wait = %v, the first of all keys is full in %v", d, time.Duration(want))
 			}

@@ -57,6 +57,24 @@ func ExampleBucket_Settle() {
 	// 0s
 }
 
+// The vendor has granted a higher rate, and a larger burst. What was taken before
+// still counts.
+func ExampleBucket_SetRate() {
+	b, _ := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 5})
+	b.Take(start, "", 5)
+	if err := b.SetRate(start, 10); err != nil {
+		fmt.Println(err)
+	}
+	if err := b.SetLimit(start, 6); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(b.Available(start, ""), b.Wait(start, "", 2))
+	fmt.Println(b.SetRate(start, -1))
+	// Output:
+	// 1 100ms
+	// limiter: SetRate is -1, want one per century up to 1e9 per second
+}
+
 // A vendor that takes 50 calls per second and 10 at once does not say so. What
 // it refuses tells.
 func ExamplePace() {

@@ -33,8 +33,8 @@ type gcra struct {
 
 // newGCRA checks what config's fields Rate and Burst say.
 func newGCRA(config string, rate float64, burst int) (gcra, error) {
-	if !(rate*century.Seconds() >= 1 && rate <= 1e9) { // nor NaN
-		return gcra{}, fmt.Errorf("limiter: %s.Rate is %v, want one per century up to 1e9 per second", config, rate)
+	if err := checkRate(config+".Rate", rate); err != nil {
+		return gcra{}, err
 	}
 	g := gcra{rate: rate, burst: int64(burst), interval: int64(perPermit(rate).ceil())}
 	if burst == 0 {

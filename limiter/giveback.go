@@ -1,6 +1,10 @@
 package limiter
 
-import "math"
+// most is the most permits that are counted. Two such numbers can be added.
+const most = 1 << 60
+
+// permits is n, at least 0 and at most most.
+func permits(n int) int64 { return min(int64(max(0, n)), most) }
 
 // giveback decides how much of a give-back counts.
 //
@@ -55,10 +59,23 @@ func (g *giveback) fit(level uint64) {
 	g.void = g.open - level
 }
 
+// pass says that n permits, which may be any of those taken, do not count any
+// more: a window counts a permit until its time is over, and not, as a bucket, a
+// level. So as many may be void, and those are given back first. Of what counts,
+// the permits that stop counting first are to be given back; those that are left
+// are then the last ones taken, and at no later time there are more of the true
+// ones than of these.
+func (g *giveback) pass(n uint64) {
+	if n > 0 {
+		g.first = 0
+		g.void += min(n, g.open-g.void)
+	}
+}
+
 // take counts n permits that may be given back.
 func (g *giveback) take(n uint64) {
-	if n > math.MaxUint64-g.open {
-		*g = giveback{open: math.MaxUint64, void: math.MaxUint64} // nothing counts any more
+	if n > most || g.open+n > most {
+		*g = giveback{open: most, void: most} // nothing counts any more
 		return
 	}
 	g.open += n

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"time"
@@ -63,13 +62,10 @@ func NewKeyed(cfg KeyedConfig) (*Keyed, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := cfg.MaxKeys
-	if keys == 0 {
-		keys = 100_000
+	if err := checkKeys("KeyedConfig", cfg.MaxKeys); err != nil {
+		return nil, err
 	}
-	if keys < 0 || keys > 1<<30 {
-		return nil, fmt.Errorf("limiter: KeyedConfig.MaxKeys is %d, want 0 up to 1<<30", cfg.MaxKeys)
-	}
+	keys := maxKeys(cfg.MaxKeys)
 	// Shards of at least 8,192 keys. More of them would hold up fewer keys while
 	// one grows, but the keys would be spread less evenly.
 	shards := 1 << (bits.Len(uint(keys)/8192|1) - 1)
@@ -110,7 +106,7 @@ func (k *Keyed) Try(now time.Time, key string, n int) time.Duration {
 // and returns a *LimitedError with the wait that Try returns.
 func (k *Keyed) Take(key string, n int) error {
 	if wait := k.try(k.time.now(), key, n); wait > 0 {
-		return &LimitedError{After: time.Duration(wait), Key: key}
+		return refuse(NoPermits, time.Duration(wait), key)
 	}
 	return nil
 }

@@ -1,123 +1,136 @@
 package limiter
 
-// keyTable holds the state of up to max keys. What it does is O(1) but for the
-// removal of a key, which is O(log max), amortised over the takes.
-type keyTable struct {
-	max     int
-	index   map[string]int32 // into entries
-	entries []entry
-	heap    []int32 // of entries, the smallest due on top
+// keyTable holds a state S for each of up to max keys. A key that is not in it is
+// one whose state nobody can tell from that of a key never seen: idle. Finding a
+// key is one map access; forgetting one is O(log n).
+type keyTable[S any] struct {
+	max int
 
-	// lost is the most that any forgotten key might still have had given back.
-	// A key that returns may be that one.
+	// idle returns from when on a state is that of a key never seen, if nothing is
+	// taken. Takes only make it later.
+	idle func(*S) uint64
+
+	index map[string]*slot[S]
+	heap  []*slot[S] // the smallest due on top
+
+	// lost is the most that any forgotten key had still open. A key that returns
+	// may be that one.
 	lost uint64
 }
 
-// entry is one key.
-type entry struct {
-	key  string
-	full span // when the bucket is full again if nothing is taken
-	back giveback
-
-	// due is no later than full, in nanoseconds: takes move full on and leave
-	// due, which is put right when the entry gets to the top of the heap.
-	due uint64
-	pos int32 // in heap
+// slot is one key.
+type slot[S any] struct {
+	key   string
+	due   uint64 // no later than idle: takes leave it, until the slot gets to the top
+	pos   int    // in heap
+	back  giveback
+	state S
 }
 
-// find returns the entry of key, nil if there is none. It is valid until the
-// next add.
-func (k *keyTable) find(key string) *entry {
-	if i, ok := k.index[key]; ok {
-		return &k.entries[i]
-	}
-	return nil
+func newKeyTable[S any](keys int, idle func(*S) uint64) keyTable[S] {
+	return keyTable[S]{max: maxKeys(keys), idle: idle, index: make(map[string]*slot[S])}
 }
 
-// room returns when there is room for one more key: now or earlier when there
-// is already. It forgets nothing.
-func (k *keyTable) room(now uint64) uint64 {
-	if len(k.entries) < k.max {
-		return now
-	}
-	for {
-		e := &k.entries[k.heap[0]]
-		due := e.full.ceil()
-		if e.due >= due {
-			return due
-		}
-		e.due = due
-		k.down(0)
-	}
-}
-
-// add returns a new entry of key, a full bucket. When there is no room it
-// forgets a key whose bucket is full, which no one can tell from a key never
-// seen; nil when all are in use.
-func (k *keyTable) add(now uint64, key string) *entry {
-	if k.room(now) > now {
+// first returns the slot that is idle first, nil when there is none.
+func (t *keyTable[S]) first() *slot[S] {
+	if len(t.heap) == 0 {
 		return nil
 	}
-	var i int32
-	if len(k.entries) < k.max {
-		i = int32(len(k.entries))
-		k.entries = append(k.entries, entry{pos: i})
-		k.heap = append(k.heap, i)
-	} else {
-		i = k.heap[0]
-		k.lost = max(k.lost, k.entries[i].back.open)
-		delete(k.index, k.entries[i].key)
+	for {
+		e := t.heap[0]
+		due := t.idle(&e.state)
+		if e.due >= due {
+			return e
+		}
+		e.due = due
+		t.down(0)
 	}
-	k.index[key] = i
-	e := &k.entries[i]
-	*e = entry{key: key, pos: e.pos, due: now, back: giveback{open: k.lost, void: k.lost}}
-	if e.back.void == 0 {
-		e.back.first = e.back.open
+}
+
+// room returns how long from now it is until there is room for one more key.
+func (t *keyTable[S]) room(now uint64) uint64 {
+	if len(t.heap) < t.max {
+		return 0
 	}
-	k.down(int(e.pos))
-	k.up(int(e.pos))
+	due := t.first().due
+	return due - min(now, due)
+}
+
+// get returns the slot of key, a new one when there is none; nil when there is
+// no room for it. For each new key up to two idle ones are forgotten, so that the
+// table has no more keys than have been in use at once.
+func (t *keyTable[S]) get(now uint64, key string) *slot[S] {
+	if e := t.index[key]; e != nil {
+		return e
+	}
+	e := t.forgetIdle(now) // whose memory is used again
+	t.forgetIdle(now)
+	if len(t.heap) >= t.max {
+		return nil
+	}
+	if e == nil {
+		e = new(slot[S])
+	}
+	*e = slot[S]{key: key, due: now, pos: len(t.heap), back: giveback{open: t.lost, void: t.lost}}
+	t.index[key] = e
+	t.heap = append(t.heap, e)
+	t.up(e.pos)
 	return e
 }
 
-// earlier must be called after e.full has moved to an earlier time.
-func (k *keyTable) earlier(e *entry) {
-	if due := e.full.ceil(); due < e.due {
+// forgetIdle removes a slot that is idle, and returns it; nil when none is.
+func (t *keyTable[S]) forgetIdle(now uint64) *slot[S] {
+	e := t.first()
+	if e == nil || e.due > now {
+		return nil
+	}
+	t.lost = max(t.lost, e.back.open)
+	delete(t.index, e.key)
+	last := len(t.heap) - 1
+	t.swap(0, last)
+	t.heap[last] = nil
+	t.heap = t.heap[:last]
+	t.down(0)
+	return e
+}
+
+// earlier must be called after e may have become idle earlier.
+func (t *keyTable[S]) earlier(e *slot[S]) {
+	if due := t.idle(&e.state); due < e.due {
 		e.due = due
-		k.up(int(e.pos))
+		t.up(e.pos)
 	}
 }
 
-func (k *keyTable) due(pos int) uint64 { return k.entries[k.heap[pos]].due }
-
-func (k *keyTable) swap(a, b int) {
-	k.heap[a], k.heap[b] = k.heap[b], k.heap[a]
-	k.entries[k.heap[a]].pos, k.entries[k.heap[b]].pos = int32(a), int32(b)
+// all must be called after any key may have become idle earlier.
+func (t *keyTable[S]) all() {
+	for _, e := range t.heap {
+		e.due = 0 // first puts it right
+	}
 }
 
-func (k *keyTable) up(pos int) {
-	for pos > 0 {
-		parent := (pos - 1) / 2
-		if k.due(parent) <= k.due(pos) {
-			return
-		}
-		k.swap(parent, pos)
+func (t *keyTable[S]) swap(a, b int) {
+	t.heap[a], t.heap[b] = t.heap[b], t.heap[a]
+	t.heap[a].pos, t.heap[b].pos = a, b
+}
+
+func (t *keyTable[S]) up(pos int) {
+	for parent := (pos - 1) / 2; pos > 0 && t.heap[pos].due < t.heap[parent].due; parent = (pos - 1) / 2 {
+		t.swap(parent, pos)
 		pos = parent
 	}
 }
 
-func (k *keyTable) down(pos int) {
+func (t *keyTable[S]) down(pos int) {
 	for {
 		child := 2*pos + 1
-		if child >= len(k.heap) {
-			return
-		}
-		if child+1 < len(k.heap) && k.due(child+1) < k.due(child) {
+		if child+1 < len(t.heap) && t.heap[child+1].due < t.heap[child].due {
 			child++
 		}
-		if k.due(pos) <= k.due(child) {
+		if child >= len(t.heap) || t.heap[pos].due <= t.heap[child].due {
 			return
 		}
-		k.swap(pos, child)
+		t.swap(pos, child)
 		pos = child
 	}
 }

@@ -60,3 +60,41 @@ type Rater interface {
 	// no such number now.
 	Rate(now time.Time, key string) float64
 }
+
+// Counter is implemented by limiters whose permits can be counted: Bucket,
+// FixedWindow, SlidingLog, SlidingCounter, Approx and Calendar.
+type Counter interface {
+	Limiter
+
+	// Available returns how many permits of key can be taken now. Less than 0 is
+	// debt, or borrowed from coming windows.
+	Available(now time.Time, key string) int
+
+	// Drain takes all permits of key that there are now. They come back as if
+	// they had been taken, and cannot be given back.
+	Drain(now time.Time, key string)
+
+	// SetRemaining believes what the answer to a call that was sent at sent says
+	// about the vendor's own count for key: that no more than left permits are
+	// left. It only ever lowers what there is, and only in the window in which
+	// the call was sent: later, the answer is about a count that has begun anew.
+	// The window of a Bucket is the time in which an empty one gets full.
+	SetRemaining(now, sent time.Time, key string, left int)
+
+	// SetLimit changes the limit of all keys, to 1 up to 1<<40, or returns an
+	// error that says what is wrong with it and changes nothing. The type says
+	// when it counts.
+	SetLimit(now time.Time, limit int) error
+}
+
+// Releaser is implemented by limiters whose permits are held while a call runs.
+// The owner calls Release exactly once for each Take, when the call has ended,
+// however it ended, with what it took or settled it to. It asks such a limiter
+// again after each Release, since nobody knows beforehand when calls end: what
+// Wait returns is when to ask again at the latest.
+type Releaser interface {
+	Limiter
+
+	// Release gives n permits of key back.
+	Release(now time.Time, key string, n int)
+}

@@ -101,7 +101,7 @@ func (r *Rate) Try(now time.Time, n int) time.Duration {
 // Take is AllowN with a reason: a *LimitedError that says how long to wait.
 func (r *Rate) Take(n int) error {
 	if _, _, wait := r.take(r.time.now(), n, 0); wait > 0 {
-		return &LimitedError{After: time.Duration(wait)}
+		return refuse(NoPermits, time.Duration(wait), "")
 	}
 	return nil
 }

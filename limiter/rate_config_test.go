@@ -23,9 +23,12 @@ func TestRateLimitedError(t *testing.T) {
 		t.Errorf("retry after %v", d)
 	}
 	for e, want := range map[LimitedError]string{
-		{After: time.Second}:           "limiter: limited, retry after 1s",
-		{After: time.Second, Key: "a"}: `limiter: limited for "a", retry after 1s`,
-		{After: Never, Key: "a"}:       `limiter: more permits than the limit ever holds for "a"`,
+		{After: time.Second}:           "limiter: no permits, retry after 1s",
+		{After: time.Second, Key: "a"}: `limiter: no permits for "a", retry after 1s`,
+		*refuse(NoPermits, Never, "a"): `limiter: more permits than the limit ever holds for "a"`,
+		{Reason: QueueFull}:            "limiter: queue full",
+		{Reason: TooLate, After: 1}:    "limiter: too late, retry after 1ns",
+		{Reason: Displaced, Key: "b"}:  `limiter: displaced by a newer call for "b"`,
 	} {
 		if got := e.Error(); got != want {
 			t.Errorf("%+v says %q, want %q", e, got, want)

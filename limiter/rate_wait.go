@@ -15,21 +15,27 @@ func (r *Rate) Wait(ctx context.Context) error { return r.WaitN(ctx, 1) }
 //
 //   - a *LimitedError, when ctx's deadline would not be met, or n is more than
 //     Burst, or the wait would be longer than ten years;
-//   - ctx.Err(), when ctx is done before.
+//   - an error that matches ctx.Err() and context.Cause(ctx), when ctx is done
+//     before;
+//   - ErrInvalid, when ctx is nil.
 //
 // Only the first in line has reserved its permits. So whoever gives up in line
 // leaves no trace: those behind move up. n below 1 waits for nothing. An Allow
 // or Reserve does not stand in line, but neither does it delay the first one.
 func (r *Rate) WaitN(ctx context.Context, n int) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx == nil {
+		return ErrInvalid
+	}
+	if ctx.Err() != nil {
+		return endOf(ctx)
 	}
 	if r.line.permits.Load() == 0 {
 		if _, _, wait := r.take(r.time.now(), n, 0); wait == 0 {
 			return nil
 		}
 	}
-	return r.stand(ctx, n)
+	_, err := r.stand(ctx, n)
+	return err
 }
 
 // waitingLine is the line of those who wait. The first one has the turn.
@@ -50,14 +56,16 @@ type waitingLine struct {
 }
 
 // stand is WaitN for who has to wait.
-func (r *Rate) stand(ctx context.Context, n int) error {
+func (r *Rate) stand(ctx context.Context, n int) (v RateReservation, err error) {
 	came, deadline := r.time.now(), int64(math.MaxInt64)
 	if d, ok := ctx.Deadline(); ok {
 		deadline = r.time.at(d)
 	}
 	alone, behind := r.ahead(came, n, r.line.permits.Load())
 	if deadline-came <= behind || alone > farthest {
-		return &LimitedError{After: time.Duration(alone)}
+		err := refuse(TooLate, time.Duration(alone), "")
+		err.deadline = alone <= farthest
+		return v, err
 	}
 	r.line.permits.Add(int64(n))
 	select {
@@ -65,23 +73,22 @@ func (r *Rate) stand(ctx context.Context, n int) error {
 		r.line.permits.Add(-int64(n))
 	case <-ctx.Done():
 		r.line.permits.Add(-int64(n))
-		return ctx.Err()
+		return v, endOf(ctx)
 	}
 
 	// It stood here when the turn became free, or came then. That the one before
 	// woke up late costs nothing; that it gave up after a while does, for what
 	// came back meanwhile may be more than the bucket holds.
 	now := max(came, r.line.free)
-	v := r.reserve(now, n)
+	v = r.reserve(now, n)
 	use := now + v.delay
-	var err error
 	switch {
 	case !v.OK(): // the limit was changed
-		err = &LimitedError{After: v.Delay()}
+		err = refuse(TooLate, v.Delay(), "")
 	case deadline <= use: // a Reserve came first, or the limit was changed
-		err = &LimitedError{After: time.Duration(max(0, use-r.time.now()))}
+		err = &LimitedError{Reason: TooLate, After: time.Duration(max(0, use-r.time.now())), deadline: true}
 	case !sleep(ctx, use-r.time.now()):
-		err = ctx.Err()
+		err = endOf(ctx)
 	}
 	if err != nil {
 		v.Cancel()
@@ -89,7 +96,7 @@ func (r *Rate) stand(ctx context.Context, n int) error {
 	}
 	r.line.free = use
 	<-r.line.turn
-	return err
+	return v, err
 }
 
 // ahead returns how long n permits would have to wait if nobody stood in line,

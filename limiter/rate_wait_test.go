@@ -88,7 +88,7 @@ func TestWaitDeadline(t *testing.T) {
 			t.Helper()
 			err := r.WaitN(until(timeout), n)
 			var limited *LimitedError
-			if !errors.As(err, &limited) || limited.After != after || time.Since(start) != 0 {
+			if !errors.As(err, &limited) || limited.After != after || time.Since(start) != 0 || errors.Is(err, context.DeadlineExceeded) != (after != Never) {
 				t.Fatalf("with %v: %v after %v, want to be told to wait %v", timeout, err, time.Since(start), after)
 			}
 		}
@@ -134,7 +134,7 @@ func TestWaitDoneBefore(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 5 {
-			if err := r.Wait(ctx); err != context.Canceled {
+			if err := r.Wait(ctx); !errors.Is(err, context.Canceled) || !refused(err) {
 				t.Error(err)
 			}
 		}
@@ -167,7 +167,7 @@ func TestWaitCancelledLeavesNothing(t *testing.T) {
 				wg.Go(func() {
 					defer cancel()
 					err := r.WaitN(ctx, n)
-					if i != stays && err != context.Canceled || i == stays && err != nil {
+					if i != stays && !errors.Is(err, context.Canceled) || i == stays && err != nil {
 						t.Errorf("seed %d: wait %d, with %d to stay, ends with %v", seed, i, stays, err)
 					}
 				})
@@ -307,7 +307,8 @@ func TestWaitLooksAgain(t *testing.T) {
 		wait()
 		err := <-errs
 		var limited *LimitedError
-		if !errors.As(err, &limited) || limited.After != ms(300) || time.Since(start) != ms(100) || over[0] != ms(100) {
+		if !errors.As(err, &limited) || limited.After != ms(300) || limited.Reason != TooLate || !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(start) != ms(100) || over[0] != ms(100) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		if d := r.Reserve(1).Delay(); d != ms(300) {
