@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"runtime"
 	"time"
 
@@ -70,7 +68,11 @@ func layers() ([]policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limiter.NewRate(limiter.RateConfig{Rate: plenty, Burst: burst})
+	rate, err := limiter.NewRate(limiter.RateConfig{Rate: plenty, Burst: burst})
+	if err != nil {
+		return nil, err
+	}
+	limit, err := limiter.NewRateLayer(rate, limiter.RateLayerConfig{MaxWait: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -79,35 +81,5 @@ func layers() ([]policy.Policy, error) {
 		return nil, err
 	}
 	over, err := policy.NewTimeout(policy.TimeoutConfig{After: time.Minute})
-	return []policy.Policy{again, open, paced{limit}, room, over}, err
-}
-
-// paced is a Rate as a layer. A call that finds no permit at the call's own time
-// waits for one.
-type paced struct{ rate *limiter.Rate }
-
-func (paced) Layer() policy.Layer { return policy.LimiterLayer }
-
-func (p paced) String() string {
-	perSecond, burst := p.rate.Limits()
-	return fmt.Sprintf("rate(%v/s, burst %d)", perSecond, burst)
-}
-
-func (p paced) Wrap(next policy.Handler) policy.Handler {
-	return func(c *policy.Call) error {
-		if !p.rate.AllowAt(c.Now(), 1) {
-			if err := p.wait(c.Context()); err != nil {
-				return err
-			}
-			c.Later()
-		}
-		return next(c)
-	}
-}
-
-func (p paced) wait(ctx context.Context) error {
-	if err := p.rate.Wait(ctx); err != nil {
-		return fmt.Errorf("no permit: %w", err)
-	}
-	return nil
+	return []policy.Policy{again, open, limit, room, over}, err
 }

@@ -1,0 +1,154 @@
+package limiter
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/policy"
+)
+
+// Shared is limits that any number of goroutines use, without a governor. Each call
+// names a key and how many permits it takes; it is admitted when all limits have
+// them, and then takes them from all. What is not admitted at once is rejected, or
+// waits in a bounded queue.
+//
+// Calls of one key are admitted in their order (or the newest first), so that one
+// that needs many permits is not starved by those that need few. A key that has to
+// wait for its own limits holds up no other; those whose turn it is wait for the
+// Whole in the order in which they came.
+//
+// A call that waits has taken nothing. When it leaves, because its context ended
+// or it was cancelled, everything is as if it had never come, and the next in the
+// queue is looked at anew.
+//
+// The zero value is not ready; use NewShared. Allow and Wait allocate nothing for
+// what is admitted at once; a call that waits costs two small allocations and no
+// goroutine. A Shared has one timer while something waits, and none else. Everything
+// is done under one mutex, in the time that its limits take and O(log k), with k keys
+// that wait; after Update, O(k).
+type Shared struct {
+	name            string
+	limiters, whole []part
+	maxWait         time.Duration // less than 0: none
+	drainOn         policy.Predicate
+	onError         func(error) error
+	key             func(context.Context) string // nil: ""
+	permits         func(context.Context) int    // nil: 1
+	releases        bool                         // some of the limiters are Releasers
+
+	bus event.Bus
+
+	// mu guards all that follows and, since they have no lock of their own, the
+	// limiters. It is held for moments: no function of a user's runs under it but
+	// that of Update.
+	mu     sync.Mutex
+	calls  uint64 // how many there have been
+	closed bool
+	queue  *queue
+	timer  *time.Timer // calls tick; nil until something waits
+	alarm  time.Time   // what it is set to; zero when it is not set
+}
+
+// part is one of the limits.
+type part struct {
+	Limiter
+	soft bool // permits may come back at any time
+}
+
+// parts returns all limits.
+func (s *Shared) parts() []part {
+	return append(s.limiters[:len(s.limiters):len(s.limiters)], s.whole...)
+}
+
+// Allow admits a call that takes n permits of key, or returns an error at once: a
+// *LimitedError, or ErrClosed. It does not overtake calls that wait for the same
+// permits, unless the newest come first. n below 1 takes nothing and is admitted.
+func (s *Shared) Allow(key string, n int) error {
+	_, err := s.enter(key, n, time.Time{}, false)
+	return err
+}
+
+// Wait waits until a call that takes n permits of key is admitted, and returns
+// nil, or why it is not: a *LimitedError, ErrClosed, ErrInvalid when ctx is nil, or
+// when ctx ends first an error that matches ctx.Err() and context.Cause(ctx). A ctx
+// that has ended takes nothing. When ctx ends and the call is admitted at the same
+// time, it is admitted.
+func (s *Shared) Wait(ctx context.Context, key string, n int) error {
+	_, err := s.wait(ctx, key, n)
+	return err
+}
+
+// wait is Wait, and says whether time has passed.
+func (s *Shared) wait(ctx context.Context, key string, n int) (waited bool, err error) {
+	if ctx == nil {
+		return false, ErrInvalid
+	}
+	if ctx.Err() != nil {
+		return false, endOf(ctx)
+	}
+	deadline, _ := ctx.Deadline()
+	r, err := s.enter(key, n, deadline, true)
+	if r == nil {
+		return false, err
+	}
+	select {
+	case <-r.done:
+		return true, r.err
+	case <-ctx.Done():
+		// r may be decided at this moment, too. Under the lock there is one winner.
+		return true, s.leave(r, endOf(ctx))
+	}
+}
+
+// Settle corrects the cost of a call that was admitted, from n to used permits,
+// in all limits. What they give back is for the next in the queue.
+func (s *Shared) Settle(key string, n, used int) {
+	if n < 1 && used < 1 {
+		return
+	}
+	s.each(key, func(l Limiter, now time.Time, key string) { l.Settle(now, key, n, used) })
+}
+
+// Release must be called once for each call that was admitted, when it has ended,
+// if there is a Concurrency or another Releaser among the limits; n is what the call
+// took, or was settled to. Without one it does nothing. Do calls it by itself.
+func (s *Shared) Release(key string, n int) {
+	if s.releases && n > 0 {
+		s.each(key, func(l Limiter, now time.Time, key string) {
+			if r, ok := l.(Releaser); ok {
+				r.Release(now, key, n)
+			}
+		})
+	}
+}
+
+// each calls fn with each of the limits and the key that it is asked with, and then
+// looks at who may be admitted.
+func (s *Shared) each(key string, fn func(l Limiter, now time.Time, key string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, p := range s.limiters {
+		fn(p.Limiter, now, key)
+	}
+	for _, p := range s.whole {
+		fn(p.Limiter, now, "")
+	}
+	s.queue.lookAgain(key)
+	s.pump(now)
+}
+
+// Update calls fn under the lock that guards the limiters, so that it may call their
+// methods, and then looks at who may be admitted: to change a limit at run time, to
+// tell it what a vendor's answer said, or to read what is left. fn must not call
+// methods of the Shared.
+func (s *Shared) Update(fn func(now time.Time)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	fn(now)
+	s.queue.lookAll(now, true)
+	s.pump(now)
+}

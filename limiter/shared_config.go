@@ -1,0 +1,108 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/policy"
+)
+
+// SharedConfig says what a Shared admits. The zero value is a server's: 1000 calls
+// of a key per minute, and what is beyond that is rejected at once.
+type SharedConfig struct {
+	// Name is that of the limiter in its events.
+	Name string
+
+	// Limiters are asked with the key of a call, Whole with the key "", so that
+	// these are limits on all keys together. A call takes permits from all of them,
+	// or from none. They belong to the Shared from NewShared on. When there are
+	// none of both, there is a FixedWindow of 1000 permits of a key per minute.
+	Limiters, Whole []Limiter
+
+	// MaxQueue is how many calls may wait: 0, which means that none waits, up to
+	// 1<<30.
+	MaxQueue int
+
+	// Newest serves the newest of the calls that wait first. What comes to a full
+	// queue then displaces the oldest that waits, instead of being rejected.
+	Newest bool
+
+	// MaxWait is how long a call may wait. One that would have to wait longer,
+	// were it alone, is rejected at once. 0 means 10 s; less than 0: no limit but
+	// that of its context.
+	MaxWait time.Duration
+
+	// Key and Permits say of a call in a chain, by its context, whose it is and how
+	// many permits it takes. nil: "", and 1. What panics in them passes through to
+	// the caller.
+	Key     func(context.Context) string
+	Permits func(context.Context) int
+
+	// DrainOn is asked about each call in a chain or through Do that has ended. When
+	// it is true, all permits that there are for the call's key are taken out of the
+	// limits: the vendor has said that there are none left. See policy.OnError and
+	// policy.OnResult. nil: never.
+	DrainOn policy.Predicate
+
+	// OnError replaces the error that leaves a chain's layer or Do, the Shared's own
+	// or the call's; nil as a replacement is success. nil: errors stay as they are.
+	OnError func(error) error
+
+	// OnEvent hears what is decided, in its order, one event at a time and on a
+	// goroutine of its own. It may block, panic and call methods of the Shared: no
+	// call waits for it; when it is more than 1024 events behind, the oldest are
+	// dropped. An event has the Name, the number of the call as its Request, and the
+	// key as its Source:
+	//
+	//	event.Started       the call was admitted (Delay: after it had waited so long)
+	//	event.Queued        it waits (Delay: for how long at least)
+	//	event.LimitRefused  it was rejected (Err, Delay: RetryAfter of Err)
+	//	event.Overflow      it was, because of a full queue (Err, Delay: RetryAfter of Err)
+	//	event.Cancelled     it ended in the queue because its context did (Err)
+	//	event.Depleted      the permits of the key were drained; no Request
+	OnEvent func(event.Event)
+}
+
+// NewShared returns a Shared in which nothing is taken. The error names the field
+// that is out of range.
+func NewShared(cfg SharedConfig) (*Shared, error) {
+	if len(cfg.Limiters)+len(cfg.Whole) == 0 {
+		w, err := NewFixedWindow(FixedWindowConfig{Limit: 1000, Period: time.Minute})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Limiters = []Limiter{w}
+	}
+	if cfg.MaxQueue < 0 || cfg.MaxQueue > 1<<30 {
+		return nil, fmt.Errorf("limiter: SharedConfig.MaxQueue is %d, want 0 up to 1<<30", cfg.MaxQueue)
+	}
+	if cfg.MaxWait == 0 {
+		cfg.MaxWait = 10 * time.Second
+	}
+	s := &Shared{
+		name: cfg.Name, maxWait: cfg.MaxWait, queue: newQueue(cfg.MaxQueue, cfg.Newest),
+		key: cfg.Key, permits: cfg.Permits, drainOn: cfg.DrainOn, onError: cfg.OnError,
+	}
+	for i, l := range append(cfg.Limiters[:len(cfg.Limiters):len(cfg.Limiters)], cfg.Whole...) {
+		field, parts := "Limiters", &s.limiters
+		if i >= len(cfg.Limiters) {
+			field, parts, i = "Whole", &s.whole, i-len(cfg.Limiters)
+		}
+		if l == nil {
+			return nil, fmt.Errorf("limiter: SharedConfig.%s[%d] is nil", field, i)
+		}
+		_, releases := l.(Releaser)
+		_, notifies := l.(Notifier)
+		s.releases = s.releases || releases
+		*parts = append(*parts, part{l, releases || notifies})
+	}
+	s.bus.Listen(cfg.OnEvent)
+	for _, p := range s.parts() {
+		if n, ok := p.Limiter.(Notifier); ok {
+			n.OnChange(func() { s.Update(func(time.Time) {}) })
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,175 @@
+package limiter
+
+import (
+	"container/heap"
+	"time"
+)
+
+// queue is the calls that wait. The Shared's mu guards it.
+type queue struct {
+	max    int
+	newest bool // is served first
+	len    int
+	all    list
+	lanes  map[string]*lane
+
+	ready lanes // by age: whose first call is to be looked at, or waits for the Whole
+	timed lanes // by time: whose first call waits for the limits of its key
+}
+
+// lane is the calls of one key, oldest first.
+type lane struct {
+	key   string
+	calls list
+	at    time.Time // when timed
+	in    *lanes
+	pos   int
+}
+
+func newQueue(limit int, newest bool) *queue {
+	q := &queue{max: limit, newest: newest, lanes: make(map[string]*lane)}
+	q.all.which = 1
+	q.ready.less = func(a, b *lane) bool { return (q.first(a).call < q.first(b).call) != newest }
+	q.timed.less = func(a, b *lane) bool { return a.at.Before(b.at) }
+	return q
+}
+
+// first returns the call of l that is served next.
+func (q *queue) first(l *lane) *Reservation {
+	if q.newest {
+		return l.calls.newest
+	}
+	return l.calls.oldest
+}
+
+// ahead reports whether calls wait that a new one of key must not overtake.
+func (q *queue) ahead(key string) bool {
+	return !q.newest && (len(q.ready.heap) > 0 || q.lanes[key] != nil)
+}
+
+// add makes r wait.
+func (q *queue) add(r *Reservation) {
+	l := q.lanes[r.key]
+	if l == nil {
+		l = &lane{key: r.key}
+		q.lanes[r.key] = l
+	}
+	r.lane = l
+	l.calls.add(r)
+	q.all.add(r)
+	q.len++
+	if q.first(l) == r {
+		q.look(l)
+	}
+}
+
+// remove takes r out.
+func (q *queue) remove(r *Reservation) {
+	l, first := r.lane, q.first(r.lane) == r
+	r.lane = nil
+	l.calls.remove(r)
+	q.all.remove(r)
+	q.len--
+	switch {
+	case l.calls.oldest == nil:
+		heap.Remove(l.in, l.pos)
+		delete(q.lanes, l.key)
+	case first:
+		q.look(l)
+	}
+}
+
+// look makes l, whose first call or whose permits are others now, be looked at.
+func (q *queue) look(l *lane) {
+	switch l.in {
+	case &q.ready:
+		heap.Fix(&q.ready, l.pos)
+		return
+	case &q.timed:
+		heap.Remove(&q.timed, l.pos)
+	}
+	q.ready.put(l)
+}
+
+// lookAgain makes the lane of key be looked at; all of them that wait for their
+// time until now.
+func (q *queue) lookAgain(key string) {
+	if l := q.lanes[key]; l != nil {
+		q.look(l)
+	}
+}
+
+func (q *queue) lookAll(now time.Time, all bool) {
+	for len(q.timed.heap) > 0 && (all || !now.Before(q.timed.heap[0].at)) {
+		q.look(q.timed.heap[0])
+	}
+}
+
+// later makes l, of ready, wait until at.
+func (q *queue) later(l *lane, at time.Time) {
+	heap.Remove(&q.ready, l.pos)
+	l.at = at
+	q.timed.put(l)
+}
+
+// lanes is a heap of lanes.
+type lanes struct {
+	heap []*lane
+	less func(a, b *lane) bool
+}
+
+func (h *lanes) put(l *lane) {
+	l.in = h
+	heap.Push(h, l)
+}
+
+func (h *lanes) Len() int           { return len(h.heap) }
+func (h *lanes) Less(a, b int) bool { return h.less(h.heap[a], h.heap[b]) }
+func (h *lanes) Swap(a, b int) {
+	h.heap[a], h.heap[b] = h.heap[b], h.heap[a]
+	h.heap[a].pos, h.heap[b].pos = a, b
+}
+
+func (h *lanes) Push(x any) {
+	l := x.(*lane)
+	l.pos = len(h.heap)
+	h.heap = append(h.heap, l)
+}
+
+func (h *lanes) Pop() any {
+	last := len(h.heap) - 1
+	l := h.heap[last]
+	h.heap[last] = nil
+	h.heap = h.heap[:last]
+	return l
+}
+
+// list is calls by age, through one of their links.
+type list struct {
+	oldest, newest *Reservation
+	which          int
+}
+
+func (l *list) add(r *Reservation) {
+	if r.link[l.which].older = l.newest; l.newest == nil {
+		l.oldest = r
+	} else {
+		l.newest.link[l.which].newer = r
+	}
+	l.newest = r
+}
+
+func (l *list) remove(r *Reservation) {
+	k := &r.link[l.which]
+	if k.older == nil {
+		l.oldest = k.newer
+	} else {
+		k.older.link[l.which].newer = k.newer
+	}
+	if k.newer == nil {
+		l.newest = k.older
+	} else {
+		k.newer.link[l.which].older = k.older
+	}
+	k.older, k.newer = nil, nil
+}
