@@ -30,7 +30,9 @@ type RateConfig struct {
 //
 // permits are used, wherever it begins: each counted at the now that was given
 // for it, read from the clock by methods that take none, or at the end of the
-// wait that it was reserved with. Goroutines may come with their nows in any
+// wait that it was reserved with. That of WaitN may be over up to 10 ms before it
+// returns: it does not charge those in line for the lateness of timers, and by the
+// clock it is Burst + Rate*(d + 10 ms). Goroutines may come with their nows in any
 // order, as it happens between reading the clock and calling. All nows are to be
 // of one clock, that of time.Now unless only methods are used that take a now;
 // then a step of the wall clock changes nothing.
@@ -55,8 +57,9 @@ type Rate struct {
 type rateState struct {
 	tat atomic.Int64
 	gcra
+	since int64 // when this limit came into force: a now before that has to wait for it
 	owner *Rate
-	_     [16]byte // a cache line of its own: the neighbour's writes would slow every take
+	_     [8]byte // a cache line of its own: the neighbour's writes would slow every take
 }
 
 const moved = math.MaxInt64
@@ -70,7 +73,7 @@ func NewRate(cfg RateConfig) (*Rate, error) {
 	}
 	r := &Rate{time: instants{time.Now()}}
 	r.line.turn = make(chan struct{}, 1)
-	r.cur.Store(&rateState{gcra: g, owner: r})
+	r.cur.Store(&rateState{gcra: g, since: math.MinInt64, owner: r})
 	return r, nil
 }
 
@@ -128,11 +131,12 @@ func (r *Rate) take(now int64, n int, most int64) (s *rateState, after, wait int
 			s = r.settled()
 			continue
 		}
-		wait = s.wait(tat, now, n)
+		at := max(now, s.since)
+		wait = at - now + s.wait(tat, at, n)
 		if wait > most {
 			return s, 0, wait
 		}
-		after = s.next(tat, now, n)
+		after = s.next(tat, at, n)
 		if s.tat.CompareAndSwap(tat, after) {
 			return s, after, wait
 		}

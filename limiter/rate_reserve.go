@@ -100,7 +100,8 @@ func (v *RateReservation) Cancel() {
 // the number alone tells whether a take is the last one.
 type undone struct {
 	places map[int64]RateReservation
-	enough int // so many, and it is time to drop those whose time is over
+	enough int   // so many, and it is time to drop those whose time is over
+	least  int64 // what tat is not to go below: SetRemaining took what was there
 }
 
 func (u *undone) add(now int64, v RateReservation) {
@@ -125,10 +126,10 @@ func (u *undone) collapse(s *rateState) {
 	for {
 		tat := s.tat.Load()
 		v, ok := u.places[tat]
-		if !ok {
+		if !ok || tat <= u.least {
 			return
 		}
-		if s.tat.CompareAndSwap(tat, tat-int64(v.n)*s.interval) {
+		if s.tat.CompareAndSwap(tat, max(u.least, tat-int64(v.n)*s.interval)) {
 			delete(u.places, tat)
 		}
 	}

@@ -27,18 +27,15 @@ func (r *Rate) Drain() { r.SetRemaining(0) }
 // says what is left. It never raises it: an answer that was under way while
 // permits came back or were taken is older than what the Rate knows. So of
 // several answers, in whatever order, the least counts, and time brings back what
-// it took. n below 0 counts as 0.
+// it took, and what is cancelled later does not. n below 0 counts as 0.
 func (r *Rate) SetRemaining(n int) {
-	now := r.time.now()
+	r.mu.Lock() // nobody changes the limit, and nobody gives back
+	defer r.mu.Unlock()
 	s := r.cur.Load()
+	lower := r.time.now() + (s.burst-min(int64(max(0, n)), s.burst))*s.interval
+	r.undone.least = max(r.undone.least, lower)
 	for {
-		tat := s.tat.Load()
-		if tat == moved {
-			s = r.settled()
-			continue
-		}
-		lower := now + (s.burst-min(int64(max(0, n)), s.burst))*s.interval
-		if tat >= lower || s.tat.CompareAndSwap(tat, lower) {
+		if tat := s.tat.Load(); tat >= lower || s.tat.CompareAndSwap(tat, lower) {
 			return
 		}
 	}
@@ -77,7 +74,10 @@ func (r *Rate) change(rate float64, burst int) error {
 		return err
 	}
 	old, now := r.cur.Load(), r.time.now()
-	next := &rateState{gcra: g, owner: r}
+	if g == old.gcra {
+		return nil // what is reserved may still be cancelled
+	}
+	next := &rateState{gcra: g, since: now, owner: r}
 	next.tat.Store(old.carry(&next.gcra, old.tat.Swap(moved), now))
 	r.cur.Store(next)
 	r.undone = undone{}

@@ -214,3 +214,59 @@ func TestRateInTheMiddleOfAChange(t *testing.T) {
 		t.Error("a take that began before a change could still be made after it")
 	}
 }
+
+// Drain takes all permits there are; what is cancelled later must not bring back
+// more than there would have been without it.
+func TestCancelDoesNotUndoDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRate(t, 1, 10)
+		a, b := r.Reserve(5), r.Reserve(5)
+		r.Drain() // the vendor says that nothing is left
+		b.Cancel()
+		a.Cancel()
+		if n := r.Tokens(); n > 0 {
+			t.Errorf("after Drain, %v permits", n)
+		}
+	})
+}
+
+// Goroutines may come with their nows in any order: one that read the clock before
+// the rate was lowered comes after that.
+func TestNowOfBeforeTheRateChangedWaitsForTheChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRate(t, 10, 10)
+		start := time.Now()
+		for range 10 {
+			r.Allow()
+		}
+		time.Sleep(ms(900))
+		if err := r.SetRate(1); err != nil {
+			t.Fatal(err)
+		}
+		n := 10
+		for r.AllowAt(start.Add(ms(100)), 1) {
+			n++
+		}
+		if n > 11 {
+			t.Errorf("%d permits used in 100 ms, with a burst of 10 and at most 10 a second", n)
+		}
+	})
+}
+
+// A program sets the rate that a vendor's header repeats with every answer, while
+// others reserve, find the delay too long, and cancel.
+func TestSettingTheSameRateLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRate(t, 1, 1)
+		for range 100 {
+			v := r.Reserve(1)
+			if err := r.SetRate(1); err != nil {
+				t.Fatal(err)
+			}
+			v.Cancel()
+		}
+		if d := r.Reserve(1).Delay(); d > 2*time.Second {
+			t.Errorf("nothing was ever used, and the next permit comes in %v", d)
+		}
+	})
+}

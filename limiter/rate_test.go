@@ -176,7 +176,7 @@ func TestRateGivesOutEachPermitOnce(t *testing.T) {
 	for _, changing := range []bool{false, true} {
 		const burst = 500_000
 		r := newRate(t, 1e-3, burst)
-		now := r.time.base
+		now := r.time.base.Add(time.Minute) // after all changes
 		var taken, changes int64
 		var mu sync.Mutex
 		var done atomic.Bool

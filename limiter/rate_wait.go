@@ -55,6 +55,10 @@ type waitingLine struct {
 	free int64
 }
 
+// lateness is how late those in line may come without losing permits. Timers are 1
+// to 2 ms late, on a busy machine more.
+const lateness = int64(10 * time.Millisecond)
+
 // stand is WaitN for who has to wait.
 func (r *Rate) stand(ctx context.Context, n int) (v RateReservation, err error) {
 	came, deadline := r.time.now(), int64(math.MaxInt64)
@@ -77,9 +81,10 @@ func (r *Rate) stand(ctx context.Context, n int) (v RateReservation, err error) 
 	}
 
 	// It stood here when the turn became free, or came then. That the one before
-	// woke up late costs nothing; that it gave up after a while does, for what
-	// came back meanwhile may be more than the bucket holds.
-	now := max(came, r.line.free)
+	// woke up late costs nothing, as far as timers are late; that it gave up after
+	// a while does, or that the process stood still, for what came back meanwhile
+	// may be more than the bucket holds.
+	now := max(came, r.line.free, r.time.now()-lateness)
 	v = r.reserve(now, n)
 	use := now + v.delay
 	switch {
