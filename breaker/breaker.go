@@ -134,33 +134,6 @@ func (b *Breaker) report(p Permit, now time.Time, r result) {
 	b.core.report(p, now, r)
 }
 
-// Transition puts the breaker into a state by hand, with the effect that it has
-// when the breaker does so by itself: an Open one admits a trial call after what
-// Config.OpenFor says, and counts as another opening, as does a ForcedOpen one;
-// a Closed one begins the schedule anew, as do Disabled and MetricsOnly ones.
-// Going to the same state again begins that anew. Calls that are under way do not
-// count any more. What is no State is refused with an error that matches
-// ErrInvalid.
-func (b *Breaker) Transition(to State) error {
-	if !to.valid() {
-		return invalid("State %d", to)
-	}
-	now := time.Now()
-	b.lock()
-	defer b.unlock()
-	b.core.transition(now, to)
-	return nil
-}
-
-// Reset closes the breaker and forgets all it has counted and how often it
-// opened.
-func (b *Breaker) Reset() {
-	now := time.Now()
-	b.lock()
-	defer b.unlock()
-	b.core.reset(now)
-}
-
 // State returns the present state. An Open breaker remains so, when its time has
 // come, until somebody asks for a permit.
 func (b *Breaker) State() State { return b.Stats().State }

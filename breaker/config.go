@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -16,7 +15,8 @@ import (
 //
 // What a breaker judges by is one of three: the last calls (Window, which is the
 // default), the calls of the last seconds (WindowTime), or failures in a row
-// (Consecutive). Rates are fractions: 0.5 is 50 %.
+// (Consecutive). Of the first two it judges the rates or, with Failures, the number
+// of failures. Rates are fractions: 0.5 is 50 %.
 //
 // The functions are called by many goroutines at once and never under a lock of
 // the breaker, but for a Schedule's.
@@ -47,7 +47,14 @@ type Config struct {
 	// above which the breaker opens. 0 means 0.5.
 	FailureRate float64
 
-	// SlowRate is the same for slow calls, failed or not. 0 means 1: all of them.
+	// Failures opens the breaker when so many calls of the window have failed, out
+	// of however many, and is at most Window. It goes with neither Consecutive nor
+	// FailureRate; SlowRate is judged as ever. Half-open, the first failure opens
+	// the breaker again, and HalfOpenCalls successes, or MinCalls if that is less,
+	// close it. 0: FailureRate.
+	Failures int
+
+	// SlowRate is as FailureRate, for slow calls, failed or not. 0 means 1: all of them.
 	SlowRate float64
 
 	// SlowCall is how long a call takes at most without being slow. 0 means 1 min;
@@ -60,8 +67,13 @@ type Config struct {
 	HalfOpenCalls int
 
 	// HalfOpenWait is how long a breaker remains half-open at most: then it opens
-	// again. 0 means no limit.
+	// again or, with HalfOpenClose, closes. 0 means no limit.
 	HalfOpenWait time.Duration
+
+	// HalfOpenClose makes a breaker that has been half-open for HalfOpenWait, with
+	// too few trial calls to decide, close in place of opening again. It needs
+	// HalfOpenWait.
+	HalfOpenClose bool
 
 	// Lease is how long a trial call holds its place when nothing is heard of it.
 	// Then another call may be tried in its stead; its own outcome counts
@@ -125,9 +137,10 @@ type Config struct {
 var ErrInvalid = errors.New("breaker: invalid")
 
 const (
-	defaultOpen  = time.Minute
-	defaultLease = time.Minute
-	never        = time.Duration(math.MaxInt64)
+	defaultWindow = 100
+	defaultOpen   = time.Minute
+	defaultLease  = time.Minute
+	never         = time.Duration(math.MaxInt64)
 )
 
 // withDefaults returns cfg with its defaults filled in, or what is wrong with it.
@@ -136,7 +149,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		return cfg, err
 	}
 	if cfg.Window == 0 {
-		cfg.Window = 100
+		cfg.Window = defaultWindow
 	}
 	if cfg.MinCalls == 0 {
 		cfg.MinCalls = 100
@@ -169,73 +182,4 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.MaxRetryAfter = 24 * time.Hour
 	}
 	return cfg, nil
-}
-
-func (cfg Config) validate() error {
-	for _, n := range []struct {
-		field       string
-		value, most int
-	}{
-		{"Window", cfg.Window, 1 << 20},
-		{"Consecutive", cfg.Consecutive, math.MaxInt32},
-		{"MinCalls", cfg.MinCalls, math.MaxInt32},
-		{"HalfOpenCalls", cfg.HalfOpenCalls, 1 << 16},
-	} {
-		if n.value < 0 || n.value > n.most {
-			return invalid("Config.%s is %d, want 0 to %d", n.field, n.value, n.most)
-		}
-	}
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{{"HalfOpenWait", cfg.HalfOpenWait}, {"Lease", cfg.Lease}, {"MaxRetryAfter", cfg.MaxRetryAfter}} {
-		if d.value < 0 {
-			return invalid("Config.%s is %v, want 0 or more", d.field, d.value)
-		}
-	}
-	for _, r := range []struct {
-		field string
-		value float64
-	}{{"FailureRate", cfg.FailureRate}, {"SlowRate", cfg.SlowRate}} {
-		if !(r.value >= 0 && r.value <= 1) { // nor NaN
-			return invalid("Config.%s is %v, want more than 0 up to 1, or 0 for the default", r.field, r.value)
-		}
-	}
-	if w := cfg.WindowTime; w < 0 || w > 24*time.Hour || w%time.Second != 0 {
-		return invalid("Config.WindowTime is %v, want whole seconds up to 24h", w)
-	}
-	if cfg.WindowTime > 0 && cfg.Window > 0 {
-		return invalid("Config.WindowTime is %v beside a Window of %d, want one of them", cfg.WindowTime, cfg.Window)
-	}
-	if cfg.Consecutive > 0 {
-		for _, f := range []struct {
-			field string
-			value any
-			set   bool
-		}{
-			{"Window", cfg.Window, cfg.Window != 0},
-			{"WindowTime", cfg.WindowTime, cfg.WindowTime != 0},
-			{"MinCalls", cfg.MinCalls, cfg.MinCalls != 0},
-			{"FailureRate", cfg.FailureRate, cfg.FailureRate != 0},
-			{"SlowRate", cfg.SlowRate, cfg.SlowRate != 0},
-			{"SlowCall", cfg.SlowCall, cfg.SlowCall > 0},
-		} {
-			if f.set {
-				return invalid("Config.%s is %v beside Consecutive, which is without rates; want 0", f.field, f.value)
-			}
-		}
-	}
-	if !cfg.Initial.valid() {
-		return invalid("Config.Initial is %d, want a State", cfg.Initial)
-	}
-	if cfg.OpenFor != nil {
-		if err := backoff.Validate(cfg.OpenFor); err != nil {
-			return fmt.Errorf("%w: Config.OpenFor: %w", ErrInvalid, err)
-		}
-	}
-	return nil
-}
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }

@@ -216,6 +216,12 @@ func TestNewNamesFieldAndValue(t *testing.T) {
 		"Config.FailureRate is 0.3 beside Con":  {Consecutive: 1, FailureRate: 0.3},
 		"Config.SlowRate is 0.4 beside Con":     {Consecutive: 1, SlowRate: 0.4},
 		"Config.SlowCall is 5s beside Con":      {Consecutive: 1, SlowCall: 5 * time.Second},
+		"Config.Failures is -1":                 {Failures: -1},
+		"Config.Failures is 2 beside a Fai":     {Failures: 2, FailureRate: 0.5},
+		"Config.Failures is 2 beside Con":       {Failures: 2, Consecutive: 1},
+		"Config.Failures is 101, want at most":  {Failures: 101},
+		"Config.Failures is 4, want at most":    {Failures: 4, Window: 3},
+		"Config.HalfOpenClose is true without":  {HalfOpenClose: true},
 		"Config.MinCalls is -1":                 {MinCalls: -1},
 		"Config.FailureRate is -0.1":            {FailureRate: -0.1},
 		"Config.FailureRate is 50":              {FailureRate: 50},
@@ -247,6 +253,8 @@ func TestNewTakesTheEndsOfTheRanges(t *testing.T) {
 			HalfOpenWait: math.MaxInt64, SlowCall: math.MaxInt64, MaxRetryAfter: math.MaxInt64, OpenFor: backoff.Constant(math.MaxInt64)},
 		{WindowTime: time.Second},
 		{WindowTime: 24 * time.Hour},
+		{Failures: 100},
+		{Failures: math.MaxInt32, WindowTime: time.Second},
 		{Consecutive: math.MaxInt32, SlowCall: -1},
 	} {
 		synctest.Test(t, func(t *testing.T) { // where no time passes

@@ -117,7 +117,11 @@ func (c *core) advance(now time.Time) {
 		c.over = false
 	}
 	if stateOf(c.id) == HalfOpen && !c.until.IsZero() && !now.Before(c.until) {
-		c.open(c.until, result{}) // then, not now: that may be long ago
+		if c.cfg.HalfOpenClose {
+			c.enter(now, Closed)
+		} else {
+			c.open(c.until, result{}) // then, not now: that may be long ago
+		}
 		c.note(now, event.Event{Kind: event.BreakerState})
 	}
 }

@@ -28,10 +28,13 @@ func (c *core) judge() (v verdict, why string) {
 		}
 		return good, ""
 	}
-	switch failed, slow := c.rates(); {
+	failed, slow := c.rates()
+	switch limit := c.cfg.Failures; {
+	case limit > 0 && (w.failed >= limit || w.failed > 0 && stateOf(c.id) == HalfOpen):
+		return tooBad, c.say("failures: %d", w.failed)
 	case failed < 0:
 		return tooEarly, ""
-	case failed >= c.cfg.FailureRate:
+	case limit == 0 && failed >= c.cfg.FailureRate:
 		return tooBad, c.say("failure rate: %.3g", failed)
 	case slow >= c.cfg.SlowRate:
 		return tooBad, c.say("slow rate: %.3g", slow)

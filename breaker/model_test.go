@@ -135,7 +135,11 @@ func (m *model) open(now time.Time, hint time.Duration, err error) {
 
 func (m *model) advance(now time.Time) {
 	if m.state == breaker.HalfOpen && !m.until.IsZero() && !now.Before(m.until) {
-		m.open(m.until, 0, nil)
+		if m.cfg.HalfOpenClose {
+			m.enter(now, breaker.Closed)
+		} else {
+			m.open(m.until, 0, nil)
+		}
 	}
 }
 
@@ -221,6 +225,9 @@ func (m *model) bad(now time.Time) bool {
 	if m.cfg.Consecutive > 0 {
 		return failed >= m.cfg.Consecutive || m.state == breaker.HalfOpen && failed > 0
 	}
+	if m.cfg.Failures > 0 {
+		return failed >= m.cfg.Failures || m.state == breaker.HalfOpen && failed > 0 || s >= m.cfg.SlowRate
+	}
 	return f >= m.cfg.FailureRate || s >= m.cfg.SlowRate
 }
 
@@ -286,6 +293,7 @@ func randomConfig(r *rand.Rand) breaker.Config {
 		Ignore:        func(err error) bool { return errors.Is(err, errIgnore) },
 		OpenOn:        func(err error) bool { return errors.Is(err, errTrip) },
 	}
+	cfg.HalfOpenClose = cfg.HalfOpenWait > 0 && r.IntN(3) == 0
 	switch r.IntN(3) {
 	case 0:
 		cfg.OpenFor = backoff.Constant(time.Duration(r.IntN(4)) * time.Second)
@@ -307,6 +315,12 @@ func randomConfig(r *rand.Rand) breaker.Config {
 		cfg.WindowTime = time.Duration(1+r.IntN(6)) * time.Second
 	} else {
 		cfg.Window = 1 + r.IntN(8)
+	}
+	if r.IntN(3) == 0 {
+		cfg.FailureRate, cfg.Failures = 0, 1+r.IntN(max(cfg.Window, 4))
+		if cfg.Window > 0 {
+			cfg.Failures = min(cfg.Failures, cfg.Window)
+		}
 	}
 	return cfg
 }
@@ -389,12 +403,16 @@ func agree(t *testing.T, seed uint64) {
 		case n < 29:
 			to := breaker.State(r.IntN(6))
 			what = "to " + to.String()
-			if err := b.Transition(to); err != nil {
+			var hint time.Duration
+			if to == breaker.Open && r.IntN(2) == 0 {
+				hint = time.Duration(r.IntN(12)-2) * time.Second
+				b.OpenUntil(now.Add(hint))
+			} else if err := b.Transition(to); err != nil {
 				t.Fatal(err)
 			}
 			m.advance(now)
 			if to == breaker.Open {
-				m.open(now, 0, nil)
+				m.open(now, hint, nil)
 			} else {
 				opens, delay := m.opens, m.delay
 				m.enter(now, to)

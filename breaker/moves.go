@@ -70,11 +70,11 @@ func (c *core) restore(now time.Time) {
 }
 
 // transition makes s the state by hand. It has the effect that it has when the
-// breaker does it.
-func (c *core) transition(now time.Time, s State) {
+// breaker does it. An open one remains so for hint, when that is more than 0.
+func (c *core) transition(now time.Time, s State, hint time.Duration) {
 	c.advance(now)
 	if s == Open {
-		c.open(now, result{})
+		c.open(now, result{hint: hint})
 	} else {
 		c.enter(now, s)
 	}

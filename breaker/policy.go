@@ -19,6 +19,10 @@ func (b *Breaker) String() string {
 	switch {
 	case cfg.Consecutive > 0:
 		what = fmt.Sprintf("%d failures in a row", cfg.Consecutive)
+	case cfg.Failures > 0 && cfg.WindowTime > 0:
+		what = fmt.Sprintf("%d failures in %v", cfg.Failures, cfg.WindowTime)
+	case cfg.Failures > 0:
+		what = fmt.Sprintf("%d failures of %d calls", cfg.Failures, cfg.Window)
 	case cfg.WindowTime > 0:
 		what = fmt.Sprintf("%v of calls in %v", cfg.FailureRate, cfg.WindowTime)
 	default:

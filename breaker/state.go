@@ -43,7 +43,7 @@ type Stats struct {
 	Generation uint64 `json:"generation"`
 
 	// Until is when an Open breaker will admit a trial call, or a HalfOpen one
-	// opens again by HalfOpenWait; zero where there is no such time.
+	// opens again, or closes, by HalfOpenWait; zero where there is no such time.
 	Until time.Time `json:"until,omitzero"`
 
 	// Opens is how often it opened since it was last closed, by itself or by hand.
