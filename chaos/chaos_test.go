@@ -208,6 +208,32 @@ func ExampleBehaviour() {
 	// connection reset
 }
 
+// How much goes wrong may depend on the call, and each time somebody is told.
+func ExampleConfig_rateOf() {
+	type canary struct{}
+	faults, err := chaos.Fault(chaos.Config{
+		Name: "canary",
+		RateOf: func(ctx context.Context) float64 {
+			if ctx.Value(canary{}) == nil {
+				return 0
+			}
+			return 1
+		},
+		OnEvent: func(e event.Event) { fmt.Println(e.Name, e.Kind, e.Source) },
+	}, func(context.Context) error { return errors.New("503 Service Unavailable") })
+	if err != nil {
+		log.Fatal(err)
+	}
+	p := policy.Stack(faults)
+	for _, ctx := range []context.Context{context.Background(), context.WithValue(context.Background(), canary{}, true)} {
+		fmt.Println(policy.Run(ctx, p, func(context.Context) error { return nil }))
+	}
+	// Output:
+	// <nil>
+	// canary injected fault
+	// 503 Service Unavailable
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add(0.5)
 	f.Add(math.NaN())

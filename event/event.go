@@ -43,17 +43,18 @@ const (
 	BreakerRate    // failures or slow calls reached their threshold (Source: which, and how many)
 	LimitRefused   // a limiter made a lane wait (Scope, Delay)
 
-	TimedOut     // a call took longer than it may (Delay: how long it may; Err)
-	BulkheadFull // too many calls ran for one more (Delay: how long it waited; Err)
-	FellBack     // something took the place of a failed call (Err: its error; nil: its result would not do)
-	Hedged       // a further attempt began beside or after others (Attempt; Delay since the call began)
-	BudgetSpent  // an attempt was not repeated because too many are (Attempt: the one not made)
-	CacheHit     // a stored result was used
-	CacheMiss    // there was none, and the call was made (Delay: how long it took; Err)
-	CacheStale   // an old result was used in place of an error (Delay: how old it is; Err)
-	Collapsed    // several calls became one (Attempt: how many)
-	Compensated  // a step was undone (Attempt: which; Delay: how long it took; Err)
-	Injected     // chaos did something to a call (Source: what)
+	TimedOut       // a call took longer than it may (Delay: how long it may; Err)
+	BulkheadFull   // too many calls ran for one more (Delay: how long it waited; Err)
+	FellBack       // something took the place of a failed call (Err: its error; nil: its result would not do)
+	FallbackFailed // what was to take its place failed, too (Err: how)
+	Hedged         // a further attempt began beside or after others (Attempt; Delay since the call began)
+	BudgetSpent    // an attempt was not repeated because too many are (Attempt: the one not made)
+	CacheHit       // a stored result was used
+	CacheMiss      // there was none, and the call was made (Delay: how long it took; Err)
+	CacheStale     // an old result was used in place of an error (Delay: how old it is; Err)
+	Collapsed      // several calls became one (Attempt: how many)
+	Compensated    // a step was undone (Attempt: which; Delay: how long it took; Err)
+	Injected       // chaos did something to a call (Source: what)
 
 	PoolWait      // a request waits for a connection (Request, Source: the selector)
 	PoolCreated   // a connection was opened (Source: the selector; Delay: how long it took)
@@ -80,7 +81,7 @@ var names = [kinds]string{
 	Cleared: "cleared", Cooled: "cooled", Probe: "probe", Ramp: "ramp", Resumed: "resumed", Clamped: "clamped",
 	BadVendor: "bad vendor", BreakerState: "breaker state", BreakerSet: "breaker set", BreakerReset: "breaker reset",
 	BreakerRefused: "breaker refused", BreakerSuccess: "breaker success", BreakerFailure: "breaker failure", BreakerRate: "breaker rate",
-	LimitRefused: "limit refused", TimedOut: "timed out", BulkheadFull: "bulkhead full", FellBack: "fell back", Hedged: "hedged",
+	LimitRefused: "limit refused", TimedOut: "timed out", BulkheadFull: "bulkhead full", FellBack: "fell back", FallbackFailed: "fallback failed", Hedged: "hedged",
 	BudgetSpent: "budget spent", CacheHit: "cache hit", CacheMiss: "cache miss", CacheStale: "cache stale", Collapsed: "collapsed",
 	Compensated: "compensated", Injected: "injected", PoolWait: "pool wait", PoolCreated: "pool created", PoolFailed: "pool failed",
 	PoolStolen:    "pool stolen",

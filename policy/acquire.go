@@ -15,7 +15,8 @@ func (b *Bulkhead) acquire(ctx context.Context) (waited bool, err error) {
 	if b.seats.take() {
 		return false, nil
 	}
-	if b.cfg.MaxWait == 0 {
+	most := b.maxWait()
+	if most == 0 {
 		return false, b.full(0)
 	}
 	e, granted := b.seats.queue(b.cfg.MaxQueue)
@@ -26,8 +27,8 @@ func (b *Bulkhead) acquire(ctx context.Context) (waited bool, err error) {
 		return false, b.full(0)
 	}
 	var expired <-chan time.Time
-	if b.cfg.MaxWait > 0 {
-		timer := time.NewTimer(b.cfg.MaxWait)
+	if most > 0 {
+		timer := time.NewTimer(most)
 		defer timer.Stop()
 		expired = timer.C
 	}
@@ -46,7 +47,7 @@ func (b *Bulkhead) acquire(ctx context.Context) (waited bool, err error) {
 		}
 		return true, endOf(ctx, "no permit", false)
 	case !granted:
-		return true, b.full(b.cfg.MaxWait)
+		return true, b.full(most)
 	}
 	return true, nil
 }

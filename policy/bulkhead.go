@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -46,6 +47,7 @@ type BulkheadConfig struct {
 // Where there is room, a call costs two atomic swaps and no allocation.
 type Bulkhead struct {
 	cfg   BulkheadConfig
+	wait  atomic.Int64 // MaxWait, which may change
 	seats seats
 }
 
@@ -61,6 +63,7 @@ func NewBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
 		return nil, err
 	}
 	b := &Bulkhead{cfg: cfg}
+	b.SetMaxWait(cfg.MaxWait)
 	b.seats.max.Store(uint64(cfg.Max))
 	return b, nil
 }
@@ -79,9 +82,9 @@ func (b *Bulkhead) Layer() Layer { return BulkheadLayer }
 func (b *Bulkhead) String() string {
 	settings := []string{strconv.Itoa(b.Max()) + " at once"}
 	switch {
-	case b.cfg.MaxWait > 0:
-		settings = append(settings, "waits "+b.cfg.MaxWait.String())
-	case b.cfg.MaxWait < 0:
+	case b.maxWait() > 0:
+		settings = append(settings, "waits "+b.maxWait().String())
+	case b.maxWait() < 0:
 		settings = append(settings, "waits")
 	}
 	if b.cfg.MaxQueue > 0 {
@@ -133,6 +136,12 @@ func (b *Bulkhead) SetMax(max int) error {
 	b.seats.resize(uint64(max))
 	return nil
 }
+
+// SetMaxWait changes how long calls wait that begin to wait from now on; 0 and less
+// than 0 mean what they do in BulkheadConfig.
+func (b *Bulkhead) SetMaxWait(d time.Duration) { b.wait.Store(int64(d)) }
+
+func (b *Bulkhead) maxWait() time.Duration { return time.Duration(b.wait.Load()) }
 
 // Max returns how many calls may run at once.
 func (b *Bulkhead) Max() int { return int(b.seats.max.Load()) }

@@ -44,6 +44,32 @@ func TestBulkheadDefaults(t *testing.T) {
 	})
 }
 
+func TestBulkheadSetMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(NewBulkhead(BulkheadConfig{Max: 1}))
+		go func() { _ = Run(t.Context(), Chain(b), sleep(10*time.Second)) }()
+		synctest.Wait()
+		refusedAfter := func(d time.Duration) {
+			t.Helper()
+			want(t, "refused", took(func() { wantErr(t, "error", b.Acquire(t.Context()), ErrFull) }), d)
+		}
+		refusedAfter(0)
+		b.SetMaxWait(3 * time.Second)
+		want(t, "String", b.String(), "bulkhead(1 at once, waits 3s)")
+		early := make(chan error)
+		go func() { early <- b.Acquire(t.Context()) }()
+		synctest.Wait()
+		b.SetMaxWait(time.Second)
+		refusedAfter(time.Second) // and who waited before
+		want(t, "waiting", b.Waiting(), 1)
+		e, _ := errors.AsType[*FullError](<-early)
+		want(t, "early", e.Waited, 3*time.Second)
+		b.SetMaxWait(-1)
+		wantErr(t, "let in", b.Acquire(t.Context()))
+		want(t, "in use", b.InUse(), 1)
+	})
+}
+
 func TestBulkheadWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log

@@ -30,8 +30,8 @@ type FallbackConfig struct {
 	// through to the caller. nil: errors stay as they are.
 	OnError func(error) error
 
-	// OnEvent hears of FellBack, after the substitute was successful, and of
-	// BulkheadFull, when it could not run. It is called under no lock, and waited
+	// OnEvent hears of FellBack, after the substitute was successful, of
+	// FallbackFailed, when it was not, and of BulkheadFull, when it could not run. It is called under no lock, and waited
 	// for. A panic in it is dropped. nil: nobody does.
 	OnEvent func(event.Event)
 }
@@ -127,8 +127,10 @@ func (f *Fallback) replace(c *Call, err error) error {
 	if !done {
 		return err
 	}
-	if failed == nil {
-		report(f.cfg.OnEvent, event.Event{Kind: event.FellBack, Name: f.cfg.Name, Err: err})
+	e := event.Event{Kind: event.FellBack, Name: f.cfg.Name, Err: err}
+	if failed != nil {
+		e.Kind, e.Err = event.FallbackFailed, failed
 	}
+	report(f.cfg.OnEvent, e)
 	return failed
 }

@@ -169,10 +169,12 @@ func TestFallbackEvents(t *testing.T) {
 		want(t, "error", l.take(), "[fell back f boom]")
 		_, _ = Do(t.Context(), p, five)
 		want(t, "result", l.take(), "[fell back f]")
-		p = Chain(must(NewFallback(FallbackConfig{OnEvent: l.hear, With: Func(func(context.Context, error) (int, error) { return 0, errBoom })})))
+		p = Chain(must(NewFallback(FallbackConfig{OnEvent: l.hear, With: Func(func(context.Context, error) (int, error) { return 0, errSecond })})))
 		_, _ = Do(t.Context(), p, fails)
+		want(t, "failed", l.take(), "[fallback failed  second]")
 		_, _ = Do(t.Context(), p, five)
-		want(t, "failed", l.take(), "")
+		_, _ = Do(t.Context(), p, func(context.Context) (string, error) { return "", errBoom }) // another type
+		want(t, "not asked", l.take(), "")
 	})
 }
 

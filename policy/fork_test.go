@@ -62,7 +62,7 @@ func TestEndOfAContext(t *testing.T) {
 
 func TestEventsHaveNames(t *testing.T) {
 	for kind, name := range map[event.Kind]string{
-		event.TimedOut: "timed out", event.BulkheadFull: "bulkhead full", event.FellBack: "fell back", event.Hedged: "hedged",
+		event.TimedOut: "timed out", event.BulkheadFull: "bulkhead full", event.FellBack: "fell back", event.FallbackFailed: "fallback failed", event.Hedged: "hedged",
 		event.BudgetSpent: "budget spent", event.CacheHit: "cache hit", event.CacheMiss: "cache miss", event.CacheStale: "cache stale",
 		event.Collapsed: "collapsed", event.Compensated: "compensated",
 	} {

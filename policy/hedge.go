@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -23,7 +24,13 @@ type HedgeConfig struct {
 	// anew with every 16th. Delay applies before the first 16. 0: Delay always.
 	Quantile float64
 
-	// Parallel makes all attempts begin at once. It excludes Delay and Quantile.
+	// DelayOf, when there is one, says the delay for each further attempt instead:
+	// by the call's context and the attempt's number, from 2. It is asked when the
+	// attempt before begins, or has failed. What panics in it passes through to the
+	// caller. It excludes Quantile. nil: Delay.
+	DelayOf func(ctx context.Context, attempt int) time.Duration
+
+	// Parallel makes all attempts begin at once. It excludes the other three.
 	Parallel bool
 
 	// Max is how many further attempts there are at most, up to 10. 0 means 1.
@@ -58,7 +65,7 @@ type HedgeConfig struct {
 // Neither is followed by a further attempt. When the caller's context ends, so do
 // those of all attempts, and the call is over.
 //
-// With a Delay below 0 and no Quantile, attempts follow each other on the
+// With a Delay below 0 and neither Quantile nor DelayOf, attempts follow each other on the
 // goroutine of the call, and one that is good at once costs no allocation. Else a
 // call costs a context, a channel, and for each attempt a copy and a goroutine.
 // Results must not depend on the context, which ends when the call returns.
@@ -77,6 +84,9 @@ func NewHedge(cfg HedgeConfig) (*Hedge, error) {
 	}
 	if cfg.Parallel && cfg.Delay != 0 {
 		return nil, outOfRange("HedgeConfig.Delay", cfg.Delay, "0 with Parallel")
+	}
+	if cfg.DelayOf != nil && (cfg.Parallel || cfg.Quantile != 0) {
+		return nil, outOfRange("HedgeConfig.DelayOf", "a function", "nil with Parallel or Quantile")
 	}
 	if cfg.Parallel && cfg.Quantile != 0 {
 		return nil, outOfRange("HedgeConfig.Quantile", cfg.Quantile, "0 with Parallel")
@@ -108,6 +118,8 @@ func (h *Hedge) String() string {
 		s += "at once"
 	case h.cfg.Quantile > 0:
 		s += fmt.Sprintf("after the %v quantile", h.cfg.Quantile)
+	case h.cfg.DelayOf != nil:
+		s += "after delays of their own"
 	case h.cfg.Delay < 0:
 		s += "after failures"
 	default:
@@ -122,11 +134,13 @@ func (h *Hedge) String() string {
 // Wrap puts the hedge around next.
 func (h *Hedge) Wrap(next Handler) Handler {
 	return mapped(h.cfg.Budget.Around(func(c *Call) error {
-		delay := h.delay()
-		if delay < 0 {
-			return h.oneByOne(c, next)
+		if h.cfg.DelayOf != nil {
+			return h.race(c, next, 0)
 		}
-		return h.race(c, next, delay)
+		if delay := h.delay(); delay >= 0 {
+			return h.race(c, next, delay)
+		}
+		return h.oneByOne(c, next)
 	}), h.cfg.OnError)
 }
 

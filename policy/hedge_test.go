@@ -424,6 +424,36 @@ func TestRecentMatchesASort(t *testing.T) {
 	}
 }
 
+func noDelay(context.Context, int) time.Duration { return 0 }
+
+func TestHedgeDelayOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []int
+		delays := map[int]time.Duration{2: 3 * time.Second, 3: 0, 4: -1, 5: time.Second}
+		type key struct{}
+		ctx := context.WithValue(t.Context(), key{}, "ours")
+		p := Chain(must(NewHedge(HedgeConfig{Max: 4, DelayOf: func(ctx context.Context, attempt int) time.Duration {
+			asked = append(asked, attempt)
+			want(t, "context", ctx.Value(key{}), "ours")
+			return delays[attempt]
+		}})))
+		sc := attempts(slow(time.Hour, 1), slow(time.Hour, 2), bad(10*time.Second, 3, errFirst), slow(time.Hour, 4), slow(0, 5))
+		r, err := Do(ctx, p, sc.run)
+		want(t, "result", r, 5)
+		wantErr(t, "error", err)
+		want(t, "begun", sc.times(), "[0s 3s 3s 13s 14s]") // the fourth after the third had failed
+		want(t, "asked", fmt.Sprint(asked), "[2 3 4 5]")
+
+		_, err = Do(t.Context(), Chain(must(NewHedge(HedgeConfig{DelayOf: func(context.Context, int) time.Duration { return -1 }}))), five)
+		wantErr(t, "never", err)
+		how := see(func() error {
+			_, err := Do(t.Context(), Chain(must(NewHedge(HedgeConfig{DelayOf: func(context.Context, int) time.Duration { panic("no") }}))), slow(time.Hour, 1))
+			return err
+		})
+		want(t, "panic", how.panics, any("no"))
+	})
+}
+
 func TestHedgeAllocations(t *testing.T) {
 	inTurn := Chain(must(NewHedge(HedgeConfig{Delay: -1, OnEvent: new(log).hear, Budget: must(NewBudget(BudgetConfig{}))})))
 	allocs(t, "in turn", 0, func() { _, _ = Do(t.Context(), inTurn, five) })
@@ -433,13 +463,14 @@ func TestHedgeAllocations(t *testing.T) {
 
 func TestHedgeConfig(t *testing.T) {
 	for want, cfg := range map[string]HedgeConfig{
-		"policy: HedgeConfig.Max is -1, want 0 to 10":                                  {Max: -1},
-		"policy: HedgeConfig.Max is 11, want 0 to 10":                                  {Max: 11},
-		"policy: HedgeConfig.Quantile is NaN, want 0, or more than 0 and less than 1":  {Quantile: math.NaN()},
-		"policy: HedgeConfig.Quantile is 1, want 0, or more than 0 and less than 1":    {Quantile: 1},
-		"policy: HedgeConfig.Quantile is -0.5, want 0, or more than 0 and less than 1": {Quantile: -0.5},
-		"policy: HedgeConfig.Delay is 1s, want 0 with Parallel":                        {Delay: time.Second, Parallel: true},
-		"policy: HedgeConfig.Quantile is 0.5, want 0 with Parallel":                    {Quantile: 0.5, Parallel: true},
+		"policy: HedgeConfig.Max is -1, want 0 to 10":                                   {Max: -1},
+		"policy: HedgeConfig.Max is 11, want 0 to 10":                                   {Max: 11},
+		"policy: HedgeConfig.Quantile is NaN, want 0, or more than 0 and less than 1":   {Quantile: math.NaN()},
+		"policy: HedgeConfig.Quantile is 1, want 0, or more than 0 and less than 1":     {Quantile: 1},
+		"policy: HedgeConfig.Quantile is -0.5, want 0, or more than 0 and less than 1":  {Quantile: -0.5},
+		"policy: HedgeConfig.Delay is 1s, want 0 with Parallel":                         {Delay: time.Second, Parallel: true},
+		"policy: HedgeConfig.Quantile is 0.5, want 0 with Parallel":                     {Quantile: 0.5, Parallel: true},
+		"policy: HedgeConfig.DelayOf is a function, want nil with Parallel or Quantile": {DelayOf: noDelay, Parallel: true},
 	} {
 		if _, err := NewHedge(cfg); err == nil || err.Error() != want {
 			t.Errorf("%v, want %v", err, want)
@@ -450,6 +481,7 @@ func TestHedgeConfig(t *testing.T) {
 		"hedge h(3 more at once)":                          {Name: "h", Parallel: true, Max: 3},
 		"hedge(1 more after the 0.95 quantile)":            {Quantile: 0.95},
 		"hedge(1 more after failures)":                     {Delay: -1},
+		"hedge(1 more after delays of their own)":          {Delay: -1, DelayOf: noDelay},
 		"hedge(1 more after 1s, 20% of calls, at least 3)": {Delay: time.Second, Budget: must(NewBudget(BudgetConfig{}))},
 	} {
 		if got := must(NewHedge(cfg)).String(); got != want {

@@ -41,6 +41,9 @@ func rigs(onError func(error) error, onEvent func(event.Event)) map[string]rig {
 	budget := must(NewBudget(BudgetConfig{Min: 2}))
 	hedge := must(NewHedge(HedgeConfig{Name: "p", OnError: onError, OnEvent: onEvent, Delay: time.Second, Max: 2, Budget: budget}))
 	inTurn := must(NewHedge(HedgeConfig{Name: "p", OnError: onError, OnEvent: onEvent, Delay: -1, Budget: budget}))
+	delays := must(NewHedge(HedgeConfig{Name: "p", OnError: onError, OnEvent: onEvent, Max: 3, Budget: budget, DelayOf: func(_ context.Context, attempt int) time.Duration {
+		return time.Duration(attempt-3) * time.Second // after a failure, at once, after a second
+	}}))
 	cache := must(NewCache(CacheConfig[string, int]{Name: "p", OnError: onError, OnEvent: onEvent, TTL: time.Second}))
 	seats := func(s *seats) error {
 		if s.first != nil || s.last != nil {
@@ -57,6 +60,7 @@ func rigs(onError func(error) error, onEvent func(event.Event)) map[string]rig {
 		"fallback": {fallback, func() error { return seats(&fallback.seats) }},
 		"hedge":    {hedge, spent},
 		"in turn":  {inTurn, spent},
+		"delays":   {delays, spent},
 		"cache":    {cache, func() error { return is("flights", len(cache.flights)) }},
 	}
 }
@@ -186,7 +190,7 @@ func TestEveryLayerPassesOutcomesOn(t *testing.T) {
 					_, err := Do(WithKey(t.Context(), "k"), Chain(g.policy), func(ctx context.Context) (int, error) { return m.run(ctx, time.Millisecond) })
 					return err
 				})
-				forks := name == "hedge" || name == "abandon"
+				forks := name == "hedge" || name == "delays" || name == "abandon"
 				ok := false
 				switch m {
 				case succeeds, isSlow, isDeaf:

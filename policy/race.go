@@ -53,10 +53,11 @@ func (h *Hedge) race(c *Call, next Handler, delay time.Duration) error {
 		r.further()
 	}
 	var due <-chan time.Time
+	delay = r.delay(delay)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	for {
-		if due = nil; r.left > 0 {
+		if due = nil; r.left > 0 && delay >= 0 {
 			due = timer.C
 		}
 		select {
@@ -67,14 +68,25 @@ func (h *Hedge) race(c *Call, next Handler, delay time.Duration) error {
 			if r.further(); r.running == 0 {
 				return r.decide()
 			}
+			delay = r.delay(delay)
 			timer.Reset(delay)
 		case <-due:
 			r.further()
+			delay = r.delay(delay)
 			timer.Reset(delay)
 		case <-ctx.Done():
 			return r.stop()
 		}
 	}
+}
+
+// delay is when the next attempt begins, less than 0: only after a failure. It is
+// the same as before, unless there is a function that says it.
+func (r *race) delay(before time.Duration) time.Duration {
+	if of := r.h.cfg.DelayOf; of != nil && r.left > 0 {
+		return of(r.c.ctx, r.started+1)
+	}
+	return before
 }
 
 // judge hears of an attempt that has ended; done says that it decides the call.
