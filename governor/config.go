@@ -131,8 +131,15 @@ type Limit struct {
 	// tenant or the bucket; for Host it is "".
 	Per throttle.Level
 
-	// Limiter belongs to the governor from New on.
+	// Limiter belongs to the governor from New on. nil means what
+	// limiter.NewQuota makes of Quota.
 	Limiter limiter.Limiter
+
+	// Quota is the limit as the vendor documents it, so many calls per minute,
+	// say. It is taken for one over a sliding window, which no other reading of
+	// the words refuses; a vendor that is known to count otherwise has a Limiter
+	// for that. A MaxKeys of 0 means the governor's.
+	Quota limiter.QuotaConfig
 }
 
 // Overflow is what a full queue does with a new request.
@@ -262,15 +269,28 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 	}
 	host := false
 	for i, l := range cfg.Limits {
-		if l.Limiter == nil {
-			bad(fmt.Sprintf("Limits[%d].Limiter", i), "nil", "a limiter")
+		switch {
+		case l.Limiter != nil && l.Quota != (limiter.QuotaConfig{}):
+			bad(fmt.Sprintf("Limits[%d].Quota", i), l.Quota, "none beside a Limiter")
+		case l.Limiter != nil:
+		case l.Quota == limiter.QuotaConfig{}:
+			bad(fmt.Sprintf("Limits[%d].Limiter", i), "nil", "a limiter, or a Quota")
+		default:
+			if l.Quota.MaxKeys == 0 {
+				l.Quota.MaxKeys = s.maxKeys
+			}
+			q, e := limiter.NewQuota(l.Quota)
+			if e != nil && err == nil {
+				err = fmt.Errorf("governor: Config.Limits[%d].Quota: %w", i, e)
+			}
+			l.Limiter = q
 		}
 		if l.Per > throttle.Bucket {
 			bad(fmt.Sprintf("Limits[%d].Per", i), l.Per, "Host, Selector, Tenant or Bucket")
 		}
 		host = host || l.Per == throttle.Host
+		s.limits = append(s.limits, l)
 	}
-	s.limits = append(s.limits, cfg.Limits...)
 	if !host && !cfg.NoPace {
 		pace, e := limiter.NewPace(limiter.PaceConfig{})
 		if e != nil && err == nil {

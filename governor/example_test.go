@@ -226,26 +226,22 @@ func ExampleHandle() {
 	// 0
 }
 
-// A quota that is documented: ten calls a second in all, and one a second for
-// each tenant.
+// A quota that is documented: 300 calls a minute in all, and one a second for each
+// tenant, by a bucket, as this vendor says.
 func ExampleLimit() {
-	host, err := limiter.NewBucket(limiter.BucketConfig{Rate: 10, Burst: 5})
-	if err != nil {
-		log.Fatal(err)
-	}
 	each, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
 	g, err := governor.New(governor.PlainConfig{Name: "acme", Limits: []governor.Limit{
-		{Limiter: host}, // Per is throttle.Host
+		{Quota: limiter.QuotaConfig{Limit: 300, Per: time.Minute}}, // Per is throttle.Host
 		{Per: throttle.Tenant, Limiter: each},
 	}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer g.Close()
-	_, err = governor.Do(context.Background(), g.With(governor.Ask{Cost: 6}), "", governor.Func(func(context.Context) (int, error) { return 1, nil }))
+	_, err = governor.Do(context.Background(), g.With(governor.Ask{Cost: 2}), "", governor.Func(func(context.Context) (int, error) { return 1, nil }))
 	fmt.Println(err)
 	// Output: governor: cost is more than a limit can ever admit
 }

@@ -274,7 +274,7 @@ func TestConfigErrorsNameFieldAndValue(t *testing.T) {
 		"governor: Config.MaxQueue is -5, want 0 to 2147483647":                      {Name: "x", MaxQueue: -5},
 		"governor: Config.MaxCooldown is -1s, want 0 or more":                        {Name: "x", MaxCooldown: -time.Second},
 		"governor: Config.MinCooldown is 48h0m0s, want at most MaxCooldown, 24h0m0s": {Name: "x", MinCooldown: 48 * time.Hour},
-		"governor: Config.Limits[0].Limiter is nil, want a limiter":                  {Name: "x", Limits: []governor.Limit{{}}},
+		"governor: Config.Limits[0].Limiter is nil, want a limiter, or a Quota":      {Name: "x", Limits: []governor.Limit{{}}},
 	} {
 		g, err := governor.New(cfg)
 		if g != nil || err == nil || err.Error() != want {
