@@ -18,7 +18,7 @@
 //   - pool: connections by selector under one capacity; an idle one of another
 //     selector makes room when all are taken. For a governor, or alone.
 //   - limiter: rate limits that are told the time and never wait: a documented
-//     quota, buckets, windows of all kinds, and a pace that learns how much a vendor
+//     quota, buckets, windows of all kinds, and one that learns how much a vendor
 //     accepts. And limits for any number of goroutines, alone or in a chain.
 //   - backoff: delay schedules as values, with jitter, caps and composition.
 //   - policy: layers around a call, composed once, with or without a governor;

@@ -43,11 +43,11 @@ type Config[S comparable, C any] struct {
 	MaxKeys int
 
 	// Limits are charged for every attempt, all or none. Without one for the
-	// Host a limiter.Pace is used, which lets everything pass until the vendor
+	// Host a limiter.Adaptive is used, which lets everything pass until the vendor
 	// refuses a call and then learns how much it accepts.
 	Limits []Limit
 
-	// NoPace leaves out the Pace.
+	// NoPace leaves out the Adaptive.
 	NoPace bool
 
 	// Breaker refuses calls to a vendor that fails. nil: none.
@@ -142,6 +142,12 @@ type Limit struct {
 	Quota limiter.QuotaConfig
 }
 
+// limit is a Limit that was looked through.
+type limit struct {
+	Per     throttle.Level
+	Limiter limiter.Limiter
+}
+
 // Overflow is what a full queue does with a new request.
 type Overflow uint8
 
@@ -160,7 +166,7 @@ type settings struct {
 	maxQueue        int
 	overflow        Overflow
 	maxKeys         int
-	limits          []Limit
+	limits          []limit
 	breaker         breaker.Circuit
 	breakerWait     bool
 	retry           *retry.Config
@@ -289,14 +295,14 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 			bad(fmt.Sprintf("Limits[%d].Per", i), l.Per, "Host, Selector, Tenant or Bucket")
 		}
 		host = host || l.Per == throttle.Host
-		s.limits = append(s.limits, l)
+		s.limits = append(s.limits, limit{l.Per, l.Limiter})
 	}
 	if !host && !cfg.NoPace {
-		pace, e := limiter.NewPace(limiter.PaceConfig{})
+		pace, e := limiter.NewAdaptive(limiter.AdaptiveConfig{})
 		if e != nil && err == nil {
 			err = fmt.Errorf("governor: %w", e)
 		}
-		s.limits = append(s.limits, Limit{Limiter: pace})
+		s.limits = append(s.limits, limit{Limiter: pace})
 	}
 	return s, err
 }

@@ -38,7 +38,7 @@ type gate struct {
 	table   map[throttle.Scope]*scope
 	timers  heap[*scope]
 	changed []*scope // for the actor to look at
-	limits  []Limit
+	limits  []limit
 	paused  bool                   // by hand; hold is set then
 	opening map[throttle.Scope]int // cost of granted requests that are still opening a connection, by what they belong to
 }

@@ -22,7 +22,7 @@ func (q *line) index() *int32 { return &q.idx }
 
 // ahead returns the line that l has to join before it may ask the limits, nil if
 // there is none.
-func (s *sched) ahead(l *lane, sc *scopes, limits []Limit) *line {
+func (s *sched) ahead(l *lane, sc *scopes, limits []limit) *line {
 	if len(s.lines) == 0 {
 		return nil
 	}

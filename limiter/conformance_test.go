@@ -363,11 +363,11 @@ func every(t testing.TB) map[string]Limiter {
 	}
 	all["Quota"] = newQuota(t, QuotaConfig{Limit: 7, Per: 1000})
 	all["Bucket"] = newBucket(t, BucketConfig{Rate: 7e6, Burst: 7})
-	pace, err := NewPace(PaceConfig{Start: 7e6})
+	adaptive, err := NewAdaptive(AdaptiveConfig{Start: 7e6})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all["Pace"] = pace
+	all["Adaptive"] = adaptive
 	c, err := NewConcurrency(ConcurrencyConfig{Limit: 7})
 	if err != nil {
 		t.Fatal(err)
@@ -419,7 +419,7 @@ func TestLimitersStandNonsense(t *testing.T) {
 // for nothing, changes nothing.
 func TestLimitersTellNever(t *testing.T) {
 	for name, l := range every(t) {
-		if name == "Leaky" || name == "Pace" { // no number is too high for them
+		if name == "Leaky" || name == "Adaptive" { // no number is too high for them
 			continue
 		}
 		l.Wait(epoch, "", 8)

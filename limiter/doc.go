@@ -19,7 +19,7 @@
 //	Leaky           one after the other at a constant rate
 //	Concurrency     so many at once
 //	Approx          about so many in a minute: for one's own clients
-//	Pace            nobody knows: learns from what is refused
+//	Adaptive        nobody knows: learns from what is refused, and keeps it
 //
 // Each type says what it admits at most: its envelope. That is of permits taken when
 // Wait has just said 0; what a Take without that, or a Settle to more than was
@@ -45,6 +45,10 @@
 // [NewRateLayer]:
 //
 //	chain := policy.Chain(retries, layer, timeout)
+//
+// For servers that are overloaded, rather than for quotas, there are two more:
+// [AdaptiveConcurrency] goes by how long calls take, [Throttle] by how many fail;
+// [ConcurrencyPolicy] and [ThrottlePolicy] make layers of them.
 //
 // A limiter in one process knows nothing of another process's.
 package limiter

@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"sync/atomic"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/policy"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -77,8 +80,8 @@ func ExampleBucket_SetRate() {
 
 // A vendor that takes 50 calls per second and 10 at once does not say so. What
 // it refuses tells.
-func ExamplePace() {
-	p, err := limiter.NewPace(limiter.PaceConfig{Start: 10})
+func ExampleAdaptive() {
+	p, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Start: 10})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -109,6 +112,74 @@ func ExamplePace() {
 	// Output:
 	// few refusals: true
 	// near 50/s: true
+}
+
+// A vendor that counts calls by the minute, but says how many only in its answers.
+func ExampleAdaptive_Told() {
+	a, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Start: 5, Window: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	a.Take(start, "", 1)
+	a.Told(start.Add(time.Second), start, throttle.Quota{Limit: 300, Remaining: 2, Reset: start.Add(20 * time.Second)})
+	now := start.Add(2 * time.Second)
+	fmt.Println(a.Wait(now, "", 1))
+	a.Take(now, "", 2)
+	fmt.Println(a.Wait(now, "", 1))
+	// Output:
+	// 0s
+	// 18s
+}
+
+// What was learned outlives the program.
+func ExampleAdaptive_Export() {
+	cfg := limiter.AdaptiveConfig{Window: time.Minute}
+	a, err := limiter.NewAdaptive(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for now := start; now.Before(start.Add(5 * time.Minute)); {
+		if d := a.Wait(now, "", 1); d > 0 {
+			now = now.Add(d)
+			continue
+		}
+		a.Take(now, "", 1)
+		a.Accepted(now, now.Add(-time.Millisecond), "")
+	}
+	now := start.Add(5 * time.Minute)
+	a.Refused(now, now.Add(-time.Millisecond), "")
+	saved, err := json.Marshal(a.Export(now))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	again, _ := limiter.NewAdaptive(cfg) // in the next process
+	var learned limiter.Learned
+	if err := json.Unmarshal(saved, &learned); err != nil {
+		log.Fatal(err)
+	}
+	if err := again.Import(now.Add(time.Minute), learned); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(again.Rate(now, "") == a.Rate(now, ""))
+	// Output: true
+}
+
+// Layers for a server of one's own, which queues when it has too much to do, and
+// fails when that does not help any more.
+func ExampleNewConcurrencyPolicy() {
+	atOnce, err := limiter.NewConcurrencyPolicy(limiter.AdaptiveConcurrencyConfig{Max: 200}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	shed, err := limiter.NewThrottlePolicy(limiter.ThrottleConfig{}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	guarded := policy.Stack(atOnce, shed)
+	err = policy.Run(context.Background(), guarded, func(context.Context) error { return nil })
+	fmt.Println(guarded, err)
+	// Output: throttle(more than 2 calls for one accepted) > adaptive concurrency(1 to 200 at once) <nil>
 }
 
 // daily is a budget that begins anew at midnight UTC, all at once: what some
@@ -247,7 +318,7 @@ func ExampleRater() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	pace, err := limiter.NewPace(limiter.PaceConfig{Start: 5})
+	pace, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Start: 5})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -264,6 +335,6 @@ func ExampleRater() {
 	}
 	// Output:
 	// *limiter.Bucket: 30 s
-	// *limiter.Pace: 120 s
+	// *limiter.Adaptive: 120 s
 	// *limiter_test.daily has no rate
 }

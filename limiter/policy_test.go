@@ -176,13 +176,13 @@ func TestLayersGiveBackWhatWasRefusedFurtherIn(t *testing.T) {
 	})
 }
 
-// late is a layer that checks that the call knows what time it is, also when it
+// clocked is a layer that checks that the call knows what time it is, also when it
 // comes back from a wait.
-type late struct{ t *testing.T }
+type clocked struct{ t *testing.T }
 
-func (l late) Layer() policy.Layer { return policy.ChaosLayer }
-func (l late) String() string      { return "late" }
-func (l late) Wrap(next policy.Handler) policy.Handler {
+func (l clocked) Layer() policy.Layer { return policy.ChaosLayer }
+func (l clocked) String() string      { return "clocked" }
+func (l clocked) Wrap(next policy.Handler) policy.Handler {
 	return func(c *policy.Call) error {
 		if !c.Now().Equal(time.Now()) {
 			l.t.Errorf("further in it is %v, %v ago", c.Now(), time.Since(c.Now()))
@@ -199,7 +199,7 @@ func TestLayersTellThatTimeHasPassed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		shared := newShared(t, SharedConfig{Limiters: []Limiter{newBucket(t, BucketConfig{Rate: 1, Burst: 1})}, MaxQueue: 9})
 		for _, layer := range []policy.Policy{newRateLayer(t, newRate(t, 1, 1), RateLayerConfig{MaxWait: -1}), shared} {
-			chain := policy.Chain(late{t}, layer, late{t}) // the first one reads the clock
+			chain := policy.Chain(clocked{t}, layer, clocked{t}) // the first one reads the clock
 			begin := time.Now()
 			for range 3 {
 				if _, err := policy.Do(t.Context(), chain, endings[0]); err != nil {
@@ -377,7 +377,7 @@ func TestSharedAsALayer(t *testing.T) {
 			Permits: func(ctx context.Context) int { return len(ctx.Value(tenant{}).(string)) },
 			DrainOn: policy.OnError(func(err error) bool { return errors.Is(err, gone) }),
 		})
-		chain := policy.Stack(late{t}, s)
+		chain := policy.Stack(clocked{t}, s)
 		for _, name := range []string{"al", "bob", "bob"} {
 			if v, err := policy.Do(context.WithValue(t.Context(), tenant{}, name), chain, endings[0]); v != 1 || err != nil {
 				t.Error(v, err)
@@ -395,7 +395,7 @@ func TestSharedAsALayer(t *testing.T) {
 		if _, err := policy.Do(t.Context(), policy.Chain(newShared(t, SharedConfig{Limiters: []Limiter{log}})), endings[0]); err != nil || log.Available(time.Now(), "") != 9 {
 			t.Errorf("without Key and Permits: %v, %d left", err, log.Available(time.Now(), ""))
 		}
-		want := []string{"limiter api(1 limit)", "late"}
+		want := []string{"limiter api(1 limit)", "clocked"}
 		if got := policy.Describe(chain); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -399,7 +399,7 @@ func TestReservationCancelledTwiceReleasesOnce(t *testing.T) {
 
 func TestSharedDrain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		pace, err := NewPace(PaceConfig{})
+		adaptive, err := NewAdaptive(AdaptiveConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +408,7 @@ func TestSharedDrain(t *testing.T) {
 			t.Fatal(err)
 		}
 		limits := []Limiter{
-			newBucket(t, BucketConfig{Rate: 1, Burst: 10}), newFixedWindow(t, FixedWindowConfig{Limit: 10, Period: time.Second}), pace, conc,
+			newBucket(t, BucketConfig{Rate: 1, Burst: 10}), newFixedWindow(t, FixedWindowConfig{Limit: 10, Period: time.Second}), adaptive, conc,
 		}
 		gone := errors.New("out of quota")
 		s := newShared(t, SharedConfig{
@@ -442,7 +442,7 @@ func TestSharedDrain(t *testing.T) {
 
 // endless is a limit that is none.
 type endless struct {
-	told
+	opened
 	took int
 }
 
@@ -656,14 +656,14 @@ func TestSharedFlowsOnThroughEveryChange(t *testing.T) {
 	}
 }
 
-// told is a limiter that opens when somebody else says so.
-type told struct {
+// opened is a limiter that opens when somebody else says so.
+type opened struct {
 	mu   sync.Mutex
 	open bool
 	fn   func()
 }
 
-func (l *told) Wait(now time.Time, key string, n int) time.Duration {
+func (l *opened) Wait(now time.Time, key string, n int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open {
@@ -671,16 +671,16 @@ func (l *told) Wait(now time.Time, key string, n int) time.Duration {
 	}
 	return time.Hour
 }
-func (l *told) Take(now time.Time, key string, n int)         {}
-func (l *told) Settle(now time.Time, key string, n, used int) {}
-func (l *told) Accepted(now, sent time.Time, key string)      {}
-func (l *told) Refused(now, sent time.Time, key string)       {}
-func (l *told) OnChange(fn func())                            { l.fn = fn }
+func (l *opened) Take(now time.Time, key string, n int)         {}
+func (l *opened) Settle(now time.Time, key string, n, used int) {}
+func (l *opened) Accepted(now, sent time.Time, key string)      {}
+func (l *opened) Refused(now, sent time.Time, key string)       {}
+func (l *opened) OnChange(fn func())                            { l.fn = fn }
 
 func TestSharedListensToNotifiers(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
-			l := &told{}
+			l := &opened{}
 			cfg := SharedConfig{Limiters: []Limiter{l}, MaxQueue: 1}
 			if whole {
 				cfg.Limiters, cfg.Whole = nil, cfg.Limiters

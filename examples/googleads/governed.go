@@ -56,7 +56,7 @@ func newGoverned(o *options, sess *session, limit limiter.Limiter) (*governedDri
 
 // learning is a limit that finds out the quota, beginning with -start-rate.
 func learning(o *options) (limiter.Limiter, error) {
-	return limiter.NewPace(limiter.PaceConfig{Start: o.startRate})
+	return limiter.NewAdaptive(limiter.AdaptiveConfig{Start: o.startRate})
 }
 
 // known is a limit a little below a quota that is known.

@@ -58,7 +58,7 @@ func TestGovernedClientsNeverMakeAPunishingVendorEscalate(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				pace, err := limiter.NewPace(limiter.PaceConfig{Start: 100})
+				pace, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Start: 100})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The simulation drives a Pace as a governor does, against a vendor that pauses
+// The simulation drives an Adaptive as a governor does, against a vendor that pauses
 // and escalates, in virtual time: nothing sleeps, and a seed gives the same run
 // each time.
 
@@ -30,9 +30,22 @@ type world struct {
 	until   time.Duration
 
 	change float64       // the quota is multiplied by this ...
-	after  time.Duration // ... from then on
-	pace   PaceConfig
+	after  time.Duration // ... from then on ...
+	back   time.Duration // ... until then, if that is later
+	fixed  bool          // the windows follow one another instead of sliding
+	others float64       // the share of the quota that others use
+	pace   AdaptiveConfig
 	seed   uint64
+
+	learned Learned // imported
+}
+
+// quota is in calls a second.
+func (w *world) quota() float64 {
+	if w.window > 0 {
+		return w.burst / w.window.Seconds()
+	}
+	return w.qps
 }
 
 // outcome is what came of a run.
@@ -42,6 +55,7 @@ type outcome struct {
 	elapsed                        time.Duration
 	goodput                        float64 // permits accepted, of quota*elapsed; the vendor's first burst makes more than 1 possible
 	rate                           float64 // at the end
+	learned                        Learned
 	late                           float64 // goodput after the quota changed, of the new quota
 }
 
@@ -78,15 +92,56 @@ type vendorModel struct {
 	delay     time.Duration
 	violated  bool
 	escalated int
+	shared    time.Duration // when others called last
+	foreign   int           // how many of their calls were refused
+}
+
+// rivals makes the calls of others until now. They never call during a pause.
+func (v *vendorModel) rivals(now time.Duration) {
+	if v.others == 0 {
+		return
+	}
+	for every := time.Duration(1e9 / (v.others * v.quota())); v.shared+every <= now; {
+		v.shared += every
+		if v.shared >= v.until && v.admits(v.shared, 1) {
+			v.accept(v.shared, 1)
+		} else {
+			v.foreign++
+		}
+	}
+}
+
+// admits refills the quota and reports whether n are left of it.
+func (v *vendorModel) admits(now time.Duration, n float64) bool {
+	share := 1.0
+	if v.after > 0 && now >= v.after && (v.back <= v.after || now < v.back) {
+		share = v.change
+	}
+	v.tokens = min(v.burst, v.tokens+share*v.qps*(now-v.at).Seconds())
+	v.at = now
+	if v.window == 0 {
+		return v.tokens >= n
+	}
+	begun := now - v.window
+	if v.fixed {
+		begun = now.Truncate(v.window) - 1
+	}
+	for len(v.log) > 0 && v.log[0] <= begun {
+		v.log = v.log[1:]
+	}
+	return float64(len(v.log)) < share*v.burst
+}
+
+func (v *vendorModel) accept(now time.Duration, n float64) {
+	v.tokens -= n
+	if v.window > 0 {
+		v.log = append(v.log, now)
+	}
 }
 
 func (v *vendorModel) call(now time.Duration, n float64) (wait time.Duration, refused bool) {
-	qps := v.qps
-	if v.after > 0 && now >= v.after {
-		qps *= v.change
-	}
-	v.tokens = min(v.burst, v.tokens+qps*(now-v.at).Seconds())
-	v.at = now
+	v.rivals(now)
+	admit := v.admits(now, n)
 	if now < v.until {
 		if now-v.began > v.grace {
 			v.escalated++
@@ -96,18 +151,8 @@ func (v *vendorModel) call(now time.Duration, n float64) (wait time.Duration, re
 		}
 		return v.until - now, true
 	}
-	admit := v.tokens >= n
-	if v.window > 0 {
-		for len(v.log) > 0 && v.log[0] <= now-v.window {
-			v.log = v.log[1:]
-		}
-		admit = float64(len(v.log)) < v.burst
-	}
 	if admit {
-		v.tokens -= n
-		if v.window > 0 {
-			v.log = append(v.log, now)
-		}
+		v.accept(now, n)
 		return 0, false
 	}
 	if !v.violated || v.delay == 0 || now-v.until > v.longest {
@@ -135,7 +180,7 @@ func simulate(w world) outcome {
 	}
 	cost := max(1, w.cost)
 	rng := rand.New(rand.NewPCG(w.seed, 2026))
-	pace, err := NewPace(w.pace)
+	pace, err := NewAdaptive(w.pace)
 	if err != nil {
 		panic(err)
 	}
@@ -161,6 +206,11 @@ func simulate(w world) outcome {
 		changed      time.Duration
 	)
 	epoch := time.Unix(1e9, 0)
+	if w.learned.Rate > 0 {
+		if err := pace.Import(epoch, w.learned); err != nil {
+			panic(err)
+		}
+	}
 	clock := func() time.Time { return epoch.Add(now) }
 	at := func(t time.Duration, do func()) {
 		seq++
@@ -291,10 +341,8 @@ func simulate(w world) outcome {
 	o.elapsed = now
 	o.escalated = v.escalated
 	o.rate = pace.Rate(clock(), "")
-	quota := w.qps
-	if w.window > 0 {
-		quota = w.burst / w.window.Seconds()
-	}
+	o.learned = pace.Export(clock())
+	quota := w.quota()
 	if w.demand > 0 {
 		quota = min(quota, w.demand)
 	}
@@ -331,17 +379,17 @@ func many(w world, seeds int) (worst, mean outcome) {
 	return worst, mean
 }
 
-// The worlds that a Pace is made for. demo is a fast stand-in of a vendor with
+// The worlds that an Adaptive is made for. demo is a fast stand-in of a vendor with
 // pauses, slow its real scale, fast one with a high rate.
 var (
 	demo = world{qps: 250, burst: 20, pause: 150 * time.Millisecond, longest: 9 * time.Second, grace: 10 * time.Millisecond,
-		latency: 20 * time.Millisecond, late: 2 * time.Millisecond, calls: 2000, workers: 16, pace: PaceConfig{Start: 100}}
+		latency: 20 * time.Millisecond, late: 2 * time.Millisecond, calls: 2000, workers: 16, pace: AdaptiveConfig{Start: 100}}
 	slow = world{qps: 10, burst: 20, pause: 15 * time.Second, longest: 15 * time.Minute, grace: time.Second,
-		latency: 2 * time.Second, late: 2 * time.Millisecond, calls: 300, workers: 64, pace: PaceConfig{Start: 5}}
+		latency: 2 * time.Second, late: 2 * time.Millisecond, calls: 300, workers: 64, pace: AdaptiveConfig{Start: 5}}
 	fast = world{qps: 5000, burst: 20, pause: 15 * time.Millisecond, longest: 900 * time.Millisecond, grace: time.Millisecond,
-		latency: 2 * time.Millisecond, late: 2 * time.Millisecond, calls: 20000, workers: 64, pace: PaceConfig{Start: 2000}}
+		latency: 2 * time.Millisecond, late: 2 * time.Millisecond, calls: 20000, workers: 64, pace: AdaptiveConfig{Start: 2000}}
 	minute = world{burst: 300, window: time.Minute, pause: 15 * time.Second, longest: 15 * time.Minute, grace: time.Second,
-		latency: 2 * time.Second, late: 2 * time.Millisecond, calls: 3000, workers: 64, pace: PaceConfig{Start: 1}}
+		latency: 2 * time.Second, late: 2 * time.Millisecond, calls: 3000, workers: 64, pace: AdaptiveConfig{Start: 1}}
 )
 
 func (w world) with(change func(*world)) world {
@@ -349,7 +397,7 @@ func (w world) with(change func(*world)) world {
 	return w
 }
 
-func TestPaceInSimulation(t *testing.T) {
+func TestAdaptiveInSimulation(t *testing.T) {
 	const seeds = 10
 	start := func(w world, rate float64) world {
 		w.pace.Start = rate
@@ -441,9 +489,9 @@ func TestPaceInSimulation(t *testing.T) {
 	}
 }
 
-// TestPaceDoesNotDependOnTheWorkers compares what different numbers of workers
+// TestAdaptiveDoesNotDependOnTheWorkers compares what different numbers of workers
 // reach.
-func TestPaceDoesNotDependOnTheWorkers(t *testing.T) {
+func TestAdaptiveDoesNotDependOnTheWorkers(t *testing.T) {
 	for _, burst := range []float64{20, 5} {
 		least, most := math.Inf(1), 0.0
 		for _, n := range []int{8, 16, 64} {
@@ -456,9 +504,9 @@ func TestPaceDoesNotDependOnTheWorkers(t *testing.T) {
 	}
 }
 
-// TestPaceFindsTheRate checks what was learned in the end, not what was lost on
+// TestAdaptiveFindsTheRate checks what was learned in the end, not what was lost on
 // the way.
-func TestPaceFindsTheRate(t *testing.T) {
+func TestAdaptiveFindsTheRate(t *testing.T) {
 	for _, w := range []world{
 		demo, demo.with(func(w *world) { w.burst = 5 }), demo.with(func(w *world) { w.burst = 50 }), demo.with(func(w *world) { w.qps = 77 }),
 		demo.with(func(w *world) { w.pace.Start = 0 }), slow,

@@ -2,7 +2,7 @@ package limiter
 
 import "math"
 
-// curve is how the rate of a Pace rises from one refusal to the next. It runs
+// curve is how the rate of an Adaptive rises from one refusal to the next. It runs
 // over the time in which the pace was what kept calls back, and stands still in
 // between.
 //

@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/throttle"
 )
 
-func newPace(t testing.TB, cfg PaceConfig) *Pace {
+func newAdaptive(t testing.TB, cfg AdaptiveConfig) *Adaptive {
 	t.Helper()
-	p, err := NewPace(cfg)
+	p, err := NewAdaptive(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +23,7 @@ func after(d time.Duration) time.Time { return epoch.Add(d) }
 
 // run takes one permit after the other, as a waiter that is never late, from one
 // time to another. Each call is accepted after 20 ms. It returns how many.
-func run(p *Pace, from, to time.Duration) (n int) {
+func run(p *Adaptive, from, to time.Duration) (n int) {
 	for now := from; ; n++ {
 		for range 100 {
 			d := p.Wait(after(now), "", 1)
@@ -42,8 +44,8 @@ func run(p *Pace, from, to time.Duration) (n int) {
 
 func near(got, want, by float64) bool { return math.Abs(got-want) <= by*want }
 
-func TestPaceLetsEverythingPassUntilARefusal(t *testing.T) {
-	p := newPace(t, PaceConfig{})
+func TestAdaptiveLetsEverythingPassUntilARefusal(t *testing.T) {
+	p := newAdaptive(t, AdaptiveConfig{})
 	for range 100 {
 		if d := p.Wait(epoch, "", 1e6); d != 0 {
 			t.Fatalf("Wait = %v before any refusal", d)
@@ -62,8 +64,8 @@ func TestPaceLetsEverythingPassUntilARefusal(t *testing.T) {
 	}
 }
 
-func TestPaceDoublesAtTheStart(t *testing.T) {
-	p := newPace(t, PaceConfig{Start: 100})
+func TestAdaptiveDoublesAtTheStart(t *testing.T) {
+	p := newAdaptive(t, AdaptiveConfig{Start: 100})
 	for i, want := range []float64{200, 400, 800, 1600} {
 		run(p, time.Duration(i)*125*time.Millisecond, time.Duration(i+1)*125*time.Millisecond)
 		if r := p.Rate(epoch, ""); r != want {
@@ -72,18 +74,18 @@ func TestPaceDoublesAtTheStart(t *testing.T) {
 	}
 }
 
-func TestPaceDoesNotGrowUnused(t *testing.T) {
-	learn := func(cfg PaceConfig) *Pace {
-		p := newPace(t, cfg)
+func TestAdaptiveDoesNotGrowUnused(t *testing.T) {
+	learn := func(cfg AdaptiveConfig) *Adaptive {
+		p := newAdaptive(t, cfg)
 		run(p, 0, time.Second)
 		return p
 	}
-	fresh := newPace(t, PaceConfig{Start: 100})
-	cut := learn(PaceConfig{Start: 100, Max: 100})
+	fresh := newAdaptive(t, AdaptiveConfig{Start: 100})
+	cut := learn(AdaptiveConfig{Start: 100, Max: 100})
 	cut.Refused(after(time.Second), after(999*time.Millisecond), "")
 	cut.Take(after(1200*time.Millisecond), "", 1)
 	cut.Take(after(1300*time.Millisecond), "", 1)
-	for _, p := range []*Pace{fresh, cut} {
+	for _, p := range []*Adaptive{fresh, cut} {
 		var was float64
 		for i := range 1000 {
 			if i == 10 {
@@ -102,8 +104,8 @@ func TestPaceDoesNotGrowUnused(t *testing.T) {
 	}
 }
 
-func TestPaceSpacesAndCatchesUp(t *testing.T) {
-	p := newPace(t, PaceConfig{Start: 1000})
+func TestAdaptiveSpacesAndCatchesUp(t *testing.T) {
+	p := newAdaptive(t, AdaptiveConfig{Start: 1000})
 	ms := time.Millisecond
 	for i, c := range []struct {
 		at   time.Duration
@@ -138,8 +140,8 @@ func TestPaceSpacesAndCatchesUp(t *testing.T) {
 	}
 }
 
-func TestPaceLearnsOnceFromAPause(t *testing.T) {
-	p := newPace(t, PaceConfig{Start: 100, Max: 100})
+func TestAdaptiveLearnsOnceFromAPause(t *testing.T) {
+	p := newAdaptive(t, AdaptiveConfig{Start: 100, Max: 100})
 	run(p, 0, time.Second)
 	now, sent := after(time.Second), after(980*time.Millisecond)
 	p.Refused(now, sent, "")
@@ -161,8 +163,8 @@ func TestPaceLearnsOnceFromAPause(t *testing.T) {
 	}
 }
 
-func TestPaceHalvesForRefusedProbes(t *testing.T) {
-	p := newPace(t, PaceConfig{Start: 100, Max: 100})
+func TestAdaptiveHalvesForRefusedProbes(t *testing.T) {
+	p := newAdaptive(t, AdaptiveConfig{Start: 100, Max: 100})
 	run(p, 0, time.Second)
 	now := time.Second
 	p.Refused(after(now), after(now-time.Millisecond), "")
@@ -179,8 +181,8 @@ func TestPaceHalvesForRefusedProbes(t *testing.T) {
 	}
 }
 
-func TestPaceIgnoresWhatIsNoRate(t *testing.T) {
-	p := newPace(t, PaceConfig{Start: 100, Max: 100})
+func TestAdaptiveIgnoresWhatIsNoRate(t *testing.T) {
+	p := newAdaptive(t, AdaptiveConfig{Start: 100, Max: 100})
 	p.Refused(epoch, epoch.Add(-time.Second), "") // nothing was taken
 	run(p, 0, time.Second)
 	p.Refused(after(time.Second), after(990*time.Millisecond), "")
@@ -189,7 +191,7 @@ func TestPaceIgnoresWhatIsNoRate(t *testing.T) {
 		t.Errorf("Rate = %v after hours, want 100", r)
 	}
 
-	q := newPace(t, PaceConfig{})
+	q := newAdaptive(t, AdaptiveConfig{})
 	for range 10 { // of which 9 are accepted, too few to measure
 		q.Take(epoch, "", 1)
 	}
@@ -209,7 +211,7 @@ func TestPaceIgnoresWhatIsNoRate(t *testing.T) {
 		t.Errorf("Rate = %v, want none still", r)
 	}
 
-	paced := newPace(t, PaceConfig{Start: 8})
+	paced := newAdaptive(t, AdaptiveConfig{Start: 8})
 	paced.Take(epoch, "", 1)
 	paced.Refused(after(time.Millisecond), epoch, "") // the very first call
 	paced.Take(after(time.Second), "", 1)
@@ -218,8 +220,8 @@ func TestPaceIgnoresWhatIsNoRate(t *testing.T) {
 	}
 }
 
-func TestPaceSettle(t *testing.T) {
-	p := newPace(t, PaceConfig{Start: 10})
+func TestAdaptiveSettle(t *testing.T) {
+	p := newAdaptive(t, AdaptiveConfig{Start: 10})
 	p.Take(epoch, "", 1)
 	p.Settle(epoch, "", 1, 11)
 	if d := p.Wait(epoch, "", 1); !near(d.Seconds(), 1.097, 1e-6) {
@@ -241,54 +243,62 @@ func TestPaceSettle(t *testing.T) {
 	}
 }
 
-func TestPaceConfig(t *testing.T) {
+func TestAdaptiveConfig(t *testing.T) {
 	for _, c := range []struct {
-		cfg  PaceConfig
+		cfg  AdaptiveConfig
 		want string // of the error; "" is none
 	}{
-		{PaceConfig{}, ""},
-		{PaceConfig{Start: 5, Min: 1, Max: 10}, ""},
-		{PaceConfig{Start: 1e-3}, ""},
-		{PaceConfig{Max: 1e-3}, ""},
-		{PaceConfig{Start: math.NaN()}, "Start is NaN"},
-		{PaceConfig{Start: -1}, "Start is -1"},
-		{PaceConfig{Start: math.Inf(1)}, "Start is +Inf"},
-		{PaceConfig{Start: 2e9}, "Start is 2e+09"},
-		{PaceConfig{Start: 1e-300}, "Start is 1e-300"},
-		{PaceConfig{Min: math.NaN()}, "Min is NaN"},
-		{PaceConfig{Max: math.Inf(-1)}, "Max is -Inf"},
-		{PaceConfig{Min: 2, Max: 1}, "Min is 2"},
-		{PaceConfig{Start: 1, Min: 2}, "Start is 1"},
-		{PaceConfig{Start: 3, Max: 2}, "Start is 3"},
+		{AdaptiveConfig{}, ""},
+		{AdaptiveConfig{Start: 5, Min: 1, Max: 10}, ""},
+		{AdaptiveConfig{Start: 1e-3}, ""},
+		{AdaptiveConfig{Max: 1e-3}, ""},
+		{AdaptiveConfig{Start: math.NaN()}, "Start is NaN"},
+		{AdaptiveConfig{Start: -1}, "Start is -1"},
+		{AdaptiveConfig{Start: math.Inf(1)}, "Start is +Inf"},
+		{AdaptiveConfig{Start: 2e9}, "Start is 2e+09"},
+		{AdaptiveConfig{Start: 1e-300}, "Start is 1e-300"},
+		{AdaptiveConfig{Min: math.NaN()}, "Min is NaN"},
+		{AdaptiveConfig{Max: math.Inf(-1)}, "Max is -Inf"},
+		{AdaptiveConfig{Window: time.Minute}, ""},
+		{AdaptiveConfig{Window: time.Nanosecond}, "Window is 1ns"},
+		{AdaptiveConfig{Window: -time.Second}, "Window is -1s"},
+		{AdaptiveConfig{Window: 1000 * time.Hour}, "Window is 1000h0m0s"},
+		{AdaptiveConfig{Min: 2, Max: 1}, "Min is 2"},
+		{AdaptiveConfig{Start: 1, Min: 2}, "Start is 1"},
+		{AdaptiveConfig{Start: 3, Max: 2}, "Start is 3"},
 	} {
-		p, err := NewPace(c.cfg)
+		p, err := NewAdaptive(c.cfg)
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%+v: %v", c.cfg, err)
 			}
-		} else if p != nil || err == nil || !strings.Contains(err.Error(), "PaceConfig."+c.want) {
+		} else if p != nil || err == nil || !strings.Contains(err.Error(), "AdaptiveConfig."+c.want) {
 			t.Errorf("%+v: error %v, want %q", c.cfg, err, c.want)
 		}
 	}
-	if r := newPace(t, PaceConfig{Max: 7}).Rate(epoch, ""); r != 7 {
+	if r := newAdaptive(t, AdaptiveConfig{Max: 7}).Rate(epoch, ""); r != 7 {
 		t.Errorf("Rate = %v, want Max", r)
 	}
 }
 
-func TestPaceAllocatesNothing(t *testing.T) {
-	p := newPace(t, PaceConfig{Start: 100})
-	now := epoch
-	if n := testing.AllocsPerRun(1000, func() {
-		now = now.Add(time.Millisecond)
-		if p.Wait(now, "", 1) == 0 {
-			p.Take(now, "", 1)
-			p.Accepted(now, now.Add(-time.Millisecond), "")
-			if rand.IntN(20) == 0 {
-				p.Refused(now, now, "")
+func TestAdaptiveAllocatesNothing(t *testing.T) {
+	for _, cfg := range []AdaptiveConfig{{Start: 100}, {Start: 100, Window: time.Second}} {
+		p := newAdaptive(t, cfg)
+		now := epoch
+		p.Told(now, now, throttle.Quota{Remaining: 1 << 40, Reset: now.Add(time.Hour)})
+		if n := testing.AllocsPerRun(1000, func() {
+			now = now.Add(time.Millisecond)
+			p.Told(now, now, throttle.Quota{Remaining: 1 << 40, Reset: epoch.Add(time.Hour)})
+			if p.Wait(now, "", 1) == 0 {
+				p.Take(now, "", 1)
+				p.Accepted(now, now.Add(-time.Millisecond), "")
+				if rand.IntN(20) == 0 {
+					p.Refused(now, now, "")
+				}
 			}
+		}); n != 0 {
+			t.Errorf("%+v: %v allocations", cfg, n)
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 
@@ -318,69 +328,91 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-func FuzzPace(f *testing.F) {
-	f.Add(0.0, 0.0, 0.0, []byte{1, 1, 4, 7, 2, 3})
-	f.Add(10.0, 1.0, 100.0, []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
-	f.Fuzz(func(t *testing.T, start, least, most float64, ops []byte) {
-		p, err := NewPace(PaceConfig{Start: start, Min: least, Max: most})
+// TestAdaptiveCanBackOff refuses everything, whatever the rate begins with.
+func TestAdaptiveCanBackOff(t *testing.T) {
+	for _, cfg := range []AdaptiveConfig{{Start: 1}, {Start: 1.0 / 60}, {Start: 0.01}, {Max: 0.01}, {Max: 1}, {Start: 100, Window: time.Second}} {
+		a := newAdaptive(t, cfg)
+		now, began := epoch, a.Rate(epoch, "")
+		for range 5 {
+			now = now.Add(a.Wait(now, "", 1))
+			a.Take(now, "", 1)
+			a.Refused(now.Add(time.Millisecond), now, "")
+			now = now.Add(time.Minute)
+		}
+		a.Take(now, "", 1)
+		if r := a.Rate(now, ""); r >= began/2 {
+			t.Errorf("%+v: after 5 refused probes Rate = %v, was %v", cfg, r, began)
+		}
+	}
+}
+
+func FuzzAdaptive(f *testing.F) {
+	f.Add(0.0, 0.0, 0.0, int64(0), []byte{1, 1, 4, 7, 2, 3})
+	f.Add(10.0, 1.0, 100.0, int64(0), []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
+	f.Add(10.0, 1.0, 100.0, int64(time.Second), []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
+	f.Fuzz(func(t *testing.T, start, least, most float64, window int64, ops []byte) {
+		a, err := NewAdaptive(AdaptiveConfig{Start: start, Min: least, Max: most, Window: time.Duration(window)})
 		if err != nil {
-			if !strings.HasPrefix(err.Error(), "limiter: PaceConfig.") {
+			if !strings.HasPrefix(err.Error(), "limiter: AdaptiveConfig.") {
 				t.Fatal(err)
 			}
 			return
 		}
 		now, sent := epoch, epoch
+		ops = ops[:min(len(ops), 1000)]
 		for len(ops) >= 2 {
 			op, arg := ops[0], int(ops[1])
 			ops = ops[2:]
-			switch op % 8 {
+			switch op % 10 {
 			case 0, 1:
-				if p.Wait(now, "", arg) == 0 {
-					p.Take(now, "", arg)
+				if a.Wait(now, "", arg) == 0 {
+					a.Take(now, "", arg)
 					sent = now
 				}
 			case 2:
-				p.Accepted(now, sent, "")
+				a.Accepted(now, sent, "")
 			case 3:
-				p.Refused(now, sent, "")
+				a.Refused(now, sent, "")
 			case 4:
 				now = now.Add(time.Duration(arg) << (op >> 3))
 			case 5:
-				p.Settle(now, "", arg, int(op>>3))
+				a.Settle(now, "", arg, int(op>>3))
 			case 6:
-				now = now.Add(min(p.Wait(now, "", arg), 1000*time.Hour))
+				now = now.Add(min(a.Wait(now, "", arg), 1000*time.Hour))
 			case 7:
-				p.Take(now, "", arg<<(op>>3)) // without being told to
+				a.Take(now, "", arg<<(op>>3)) // without being told to
+			case 8:
+				a.Told(now, sent, throttle.Quota{Limit: int64(arg), Remaining: int64(op>>3) - 1, Reset: now.Add(time.Duration(arg) * time.Second)})
+			case 9:
+				if err := a.Import(now, a.Export(now.Add(-time.Duration(arg)*time.Hour))); err != nil {
+					t.Fatal(err)
+				}
 			}
-			r := p.Rate(now, "")
-			if r != 0 && !(r >= p.min && r <= p.max) || r == 0 && !p.learn.first {
-				t.Fatalf("Rate = %v, bounds %v and %v", r, p.min, p.max)
+			r, least := a.Rate(now, ""), a.cfg.Min
+			if a.cfg.Window > 0 {
+				least = min(least, 1/a.cfg.Window.Seconds())
 			}
-			if d := p.Wait(now, "", 1); d < 0 || d == Never {
+			if r != 0 && !(r >= least*0.999 && r <= max(a.cfg.Max, 1/a.cfg.Window.Seconds())*1.001) {
+				t.Fatalf("Rate = %v, bounds %v and %v", r, least, a.cfg.Max)
+			}
+			if d := a.Wait(now, "", 1); d < 0 || d == Never {
 				t.Fatalf("Wait = %v", d)
 			}
-			if math.IsNaN(p.full) {
-				t.Fatal("NaN")
+			if w, ok := a.model.(*windowed); ok {
+				checkTally(t, &w.tally)
 			}
 		}
 	})
 }
 
-// Below one a minute the floor of a Pace that was given none must not be where
-// it starts.
-func TestPaceBacksOffFromAnyStart(t *testing.T) {
-	for _, cfg := range []PaceConfig{{Start: 1}, {Start: 1.0 / 60}, {Start: 0.01}, {Max: 0.01}} {
-		p := newPace(t, cfg)
-		p.Take(epoch, "", 1)
-		was := p.Rate(epoch, "")
-		now := time.Duration(0)
-		for range 5 {
-			p.Refused(after(now+time.Millisecond), after(now), "")
-			now += time.Second
-			p.Take(after(now), "", 1)
-		}
-		if r := p.Rate(epoch, ""); r >= was {
-			t.Errorf("%+v: after 5 refused probes Rate = %v, as before", cfg, r)
-		}
+// checkTally compares the sum with what it is the sum of.
+func checkTally(t *testing.T, y *tally) {
+	t.Helper()
+	var sum float64
+	for n := y.last - inWindow + 1; n <= y.last; n++ {
+		sum += float64(*y.of(n))
+	}
+	if math.Abs(sum-y.sum) > 1e-6*sum {
+		t.Fatalf("sum is %v, want %v", y.sum, sum)
 	}
 }

@@ -1,11 +1,8 @@
 package limiter
 
-import (
-	"math"
-	"time"
-)
+import "math"
 
-// How a Pace learns.
+// How an Adaptive learns when it knows no window.
 //
 // Take the vendor for a token bucket of an unknown rate q and an unknown size b.
 // At a refusal it is empty. Of the time between the last refusal and this one,
@@ -57,7 +54,7 @@ const (
 	minDoubling = 0.1  // seconds that a round of slow start takes at least
 )
 
-// learned is what a Pace knows and is finding out.
+// learned is what a bucketed knows and is finding out.
 type learned struct {
 	// The sample: what has been taken since from, of calls calls, of which bad
 	// were refused.
@@ -77,6 +74,7 @@ type learned struct {
 
 	curve curve
 	burst float64 // b; 0: not known
+	pause float64 // the last one
 	floor float64 // the least that refused probes may lead to
 }
 
@@ -90,42 +88,37 @@ func (l *learned) init(doubling bool) {
 	l.cut = math.Inf(-1)
 }
 
-func (l *learned) count(t float64, n int) {
+func (l *learned) count(t, n float64) {
 	if l.first && l.calls == 0 {
 		l.from = t
 		l.rounds = [2]round{{time: t}, {time: t}}
 	}
 	l.calls++
-	l.permits += float64(n)
+	l.permits += n
 }
 
-// Accepted is told that the vendor has accepted a call.
-//
-// Before the first refusal an accepted call that was sent at the present rate
-// shows that a round has passed, and the rate doubles: at most every 100 ms, and
-// only if the pace is what keeps calls back. Later it changes nothing.
-func (p *Pace) Accepted(now, sent time.Time, key string) {
-	t, l := p.at(now), &p.learn
+// accepted: before the first refusal an accepted call that was sent at the present
+// rate shows that a round has passed, and the rate doubles: at most every 100 ms,
+// and only if the pace is what keeps calls back. Later it changes nothing.
+func (p *bucketed) accepted(t, sent float64) {
+	l := &p.learn
 	if !l.doubling || l.paused || l.calls == 0 || !p.limits.often() || p.rate >= p.max {
 		return
 	}
-	if began := l.rounds[0].time; p.seconds(sent) >= began && t-began >= minDoubling {
+	if began := l.rounds[0].time; sent >= began && t-began >= minDoubling {
 		l.rounds[1] = l.rounds[0]
 		l.rounds[0] = round{t, l.permits}
 		p.set(t, 2*p.rate)
 	}
 }
 
-// Refused is told that the vendor has refused a call for the rate of calls to
-// the host.
-//
-// There is one lesson in a pause. Calls that were sent before it began were on
-// their way, and say again what is known; until it ends they are counted as not
-// accepted, and that is all.
-func (p *Pace) Refused(now, sent time.Time, key string) {
-	t, l := p.at(now), &p.learn
+// refused: there is one lesson in a pause. Calls that were sent before it began
+// were on their way, and say again what is known; until it ends they are counted as
+// not accepted, and that is all.
+func (p *bucketed) refused(t, sent float64) {
+	l := &p.learn
 	if !l.paused {
-		if l.calls == 0 || p.seconds(sent) <= l.cut {
+		if l.calls == 0 || sent <= l.cut {
 			return
 		}
 		l.cut, l.paused = t, true
@@ -136,13 +129,14 @@ func (p *Pace) Refused(now, sent time.Time, key string) {
 // resume draws the conclusions from a refusal at the first take after it, when
 // the length of the pause is known and the calls that were on their way have
 // been answered.
-func (p *Pace) resume(t float64) {
+func (p *bucketed) resume(t float64) {
 	l := &p.learn
 	if !l.paused {
 		return
 	}
 	l.paused = false
 	pause := max(t-l.cut, 1e-3)
+	l.pause = min(pause, longest)
 	accepted := max(0, l.calls-l.bad)
 	taken := l.permits * accepted / l.calls
 
@@ -244,7 +238,7 @@ func (l *learned) drained(q float64) float64 {
 
 // grow raises the rate after a take that was worth cost seconds of it and that
 // the pace had kept back.
-func (p *Pace) grow(t, cost float64) {
+func (p *bucketed) grow(t, cost float64) {
 	if l := &p.learn; !l.first && p.rate < p.max {
 		l.curve.grown += cost
 		p.set(t, l.curve.rate())

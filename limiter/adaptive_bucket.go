@@ -1,0 +1,103 @@
+package limiter
+
+// bucketed is what an Adaptive does when it knows no window: it spaces calls, and
+// takes the vendor for a token bucket. adaptive_learn.go says how it learns.
+type bucketed struct {
+	min, max float64
+
+	rate float64 // permits per second; 0: everything passes
+	full float64 // when the catching up would be complete
+
+	limits limited
+	learn  learned
+}
+
+// catchUp is how late, in seconds, an owner may come without losing permits.
+// Timers are 1 to 2 ms late. More would let more calls through at once when the
+// owner comes back from elsewhere, and a vendor's burst may be small.
+const catchUp = 0.003
+
+func newBucketed(start, least, most float64) *bucketed {
+	p := &bucketed{min: least, max: most, rate: start}
+	p.limits.share = 0.5
+	p.learn.init(start > 0)
+	return p
+}
+
+func (p *bucketed) wait(t, n float64) float64 {
+	if p.rate == 0 {
+		return 0
+	}
+	d := p.full - p.ahead() + n/p.rate - t
+	p.limits.waited = p.limits.waited || d > tick
+	return d
+}
+
+// ahead is the time for which permits may be saved up.
+func (p *bucketed) ahead() float64 { return 1/p.rate + catchUp }
+
+func (p *bucketed) take(t, n float64) {
+	p.resume(t) // if it is the first take after a refusal
+	p.learn.count(t, n)
+	busy := p.limits.took()
+	if p.rate == 0 {
+		return
+	}
+	cost := n / p.rate
+	// Of more than can be saved up the rest has been waited for beforehand, so
+	// that it is not owed now.
+	p.full = max(p.full, t-max(0, cost-p.ahead())) + cost
+	if busy {
+		p.grow(t, cost)
+	}
+}
+
+// settle shortens the wait of those who wait now; what has passed is past.
+func (p *bucketed) settle(t, n, used float64) {
+	more := used - n
+	p.learn.permits = max(0, p.learn.permits+more)
+	if p.rate == 0 {
+		return
+	}
+	if more > 0 {
+		p.full = max(p.full, t) + more/p.rate
+	} else if p.full > t {
+		p.full = max(t, p.full+more/p.rate)
+	}
+}
+
+// set changes the rate. What was to be waited for at the old rate is waited for
+// at the new one.
+func (p *bucketed) set(t, rate float64) {
+	rate = min(max(rate, p.min), p.max)
+	if p.full > t && p.rate > 0 {
+		p.full = t + (p.full-t)*(p.rate/rate)
+	}
+	p.rate = rate
+}
+
+// limited tells whether the limiter is what keeps calls back: whether more than
+// half of the last takes, the latest counting most, had to wait. When it is not,
+// the rate is higher than the traffic, a refusal does not come, and a rise would
+// prove nothing.
+type limited struct {
+	waited bool    // somebody, since the last take
+	share  float64 // of takes; it begins at a half, so that a slow start is not slower still
+}
+
+func (l *limited) took() bool {
+	now := 0.0
+	if l.waited {
+		now = 1
+	}
+	l.waited = false
+	l.share += (now - l.share) / 8
+	return l.often()
+}
+
+func (l *limited) often() bool { return l.share > 0.5 }
+
+func (p *bucketed) perSecond() float64 { return p.rate }
+
+// limit changes nothing: a bucketed knows of no window for it to be the limit of.
+func (p *bucketed) limit(float64) {}

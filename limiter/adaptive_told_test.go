@@ -1,0 +1,345 @@
+package limiter
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/throttle"
+)
+
+func TestAdaptiveKeepsWhatItIsTold(t *testing.T) {
+	a := newAdaptive(t, AdaptiveConfig{})
+	said := func(now, sent time.Duration, limit, left int64, reset time.Duration) {
+		q := throttle.Quota{Limit: limit, Remaining: left}
+		if reset > 0 {
+			q.Reset = after(reset)
+		}
+		a.Told(after(now), after(sent), q)
+	}
+	const s = time.Second
+	for i, c := range []struct {
+		do   func()
+		at   time.Duration
+		n    int
+		want time.Duration
+	}{
+		{func() { said(0, 0, -1, 3, 60*s) }, 0, 3, 0},
+		{func() {}, 0, 4, 60 * s},
+		{func() { a.Take(after(s), "", 2) }, s, 2, 59 * s},
+		{func() { said(2*s, s/2, -1, 3, 60*s) }, 2 * s, 2, 58 * s}, // sent before the two
+		{func() { said(3*s, 2*s, -1, 9, 60*s) }, 3 * s, 2, 57 * s}, // a window's remainder does not grow
+		{func() { said(3*s, 2*s, -1, 0, 60*s) }, 3 * s, 1, 57 * s}, // others used it
+		{func() { said(4*s, 2*s, -1, 9, 30*s) }, 4 * s, 1, 56 * s}, // of another, shorter window
+		{func() { said(4*s, 2*s, 5, -1, 0) }, 4 * s, 1, 56 * s},    // no remainder
+		{func() { said(4*s, 2*s, -1, 9, 4*s) }, 4 * s, 1, 56 * s},  // over already
+		{func() {}, 60 * s, 1, 0},                                  // nobody said what comes then
+		{func() { said(61*s, 61*s, 5, 1, 100*s) }, 61 * s, 2, 39 * s},
+		{func() {}, 100 * s, 5, 0},                                   // the limit of the next one
+		{func() { a.Take(after(100*s), "", 5) }, 100 * s, 1, 60 * s}, // as long as the longest
+		{func() {}, 160 * s, 99, 0},                                  // two windows later nothing is known
+		{func() { said(170*s, 170*s, 5, 5, 200*s) }, 170 * s, 9, 0},  // more than there ever is goes alone
+		{func() { a.Take(after(170*s), "", 9) }, 170 * s, 1, 30 * s},
+		{func() { a.Take(after(210*s), "", 2) }, 210 * s, 9, 20 * s},      // of the next window, with the longest length again
+		{func() { said(211*s, 209*s, -1, 3, 300*s) }, 211 * s, 2, 89 * s}, // the two are on their way
+	} {
+		c.do()
+		if got := a.Wait(after(c.at), "", c.n); got != c.want {
+			t.Errorf("step %d: Wait for %d = %v, want %v", i, c.n, got, c.want)
+		}
+	}
+}
+
+// TestAdaptiveToldIsNeverRefused has a vendor that counts in windows tell of its
+// quota in each answer, which takes a while, so that many are on their way.
+func TestAdaptiveToldIsNeverRefused(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		a := newAdaptive(t, AdaptiveConfig{Start: 1000})
+		const window, limit = 10 * time.Second, 100
+		type reply struct {
+			at, sent time.Duration
+			q        throttle.Quota
+		}
+		var replies []reply
+		var now, begun time.Duration
+		used, done := 0, 0
+		for done < 1000 {
+			next := now + max(time.Millisecond, a.Wait(after(now), "", 1))
+			if len(replies) > 0 && (done == 0 || replies[0].at <= next) { // the first alone
+				r := replies[0]
+				replies = replies[1:]
+				now = max(now, r.at)
+				a.Told(after(now), after(r.sent), r.q)
+				a.Accepted(after(now), after(r.sent), "")
+				done++
+				continue
+			}
+			if now = next; a.Wait(after(now), "", 1) > 0 || done == 0 && used > 0 {
+				continue
+			}
+			a.Take(after(now), "", 1)
+			if w := now.Truncate(window); w != begun {
+				begun, used = w, 0
+			}
+			if used++; used > limit {
+				t.Fatalf("seed %d: call %d of a window of %d", seed, used, limit)
+			}
+			took := time.Duration(rng.Int64N(int64(50 * time.Millisecond)))
+			if n := len(replies); n > 0 {
+				took = max(took, replies[n-1].at-now)
+			}
+			replies = append(replies, reply{now + took, now, throttle.Quota{Limit: limit, Remaining: int64(limit - used), Reset: after(begun + window)}})
+		}
+		if want := 10 * window; now > want {
+			t.Errorf("seed %d: 1000 calls took %v, want %v", seed, now, want)
+		}
+	}
+}
+
+func TestAdaptiveToldLimitEndsTheSearch(t *testing.T) {
+	a := newAdaptive(t, AdaptiveConfig{Start: 10, Window: time.Second})
+	a.Told(epoch, epoch, throttle.Quota{Limit: 50, Remaining: -1})
+	run(a, 0, 100*time.Second)
+	if r := a.Rate(epoch, ""); r != 50 {
+		t.Errorf("Rate = %v after 100 s without a refusal, want the 50 it was told", r)
+	}
+}
+
+func TestAdaptiveExportImport(t *testing.T) {
+	for _, w := range []world{demo, minute.with(func(w *world) { w.pace.Window = time.Minute })} {
+		w.calls = 5000
+		o := simulate(w)
+		l := o.learned
+		if !near(l.Rate, w.quota(), 0.1) || l.Pause < w.pause || l.Pause > 2*w.pause || l.Window != w.pace.Window {
+			t.Errorf("learned %+v of %+v", l, w)
+		}
+		text, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Learned
+		if err := json.Unmarshal(text, &back); err != nil || !back.When.Equal(l.When) || back.Rate != l.Rate {
+			t.Errorf("%s came back as %+v, %v", text, back, err)
+		}
+		for _, c := range []struct {
+			age  time.Duration
+			want float64 // of the rate
+		}{{0, 1}, {time.Hour, 1}, {-time.Hour, 1}, {2 * time.Hour, 0.5}, {10 * time.Hour, 0.1}, {60 * 24 * time.Hour, 0.5}} {
+			a := newAdaptive(t, w.pace)
+			now := l.When.Add(c.age)
+			if err := a.Import(now, back); err != nil {
+				t.Fatal(err)
+			}
+			if got := a.Rate(now, ""); !near(got, l.Rate*c.want, 0.05) && got > 2.01/60 {
+				t.Errorf("window %v: after %v the rate is %v of %v, want %v of it", w.pace.Window, c.age, got, l.Rate, c.want)
+			}
+		}
+		// What is learned saves learning it: of the first minute hardly anything is lost.
+		w.calls, w.learned = int(60*w.quota())+1, l
+		if o := simulate(w); o.goodput < 0.93 || o.refused > max(3, o.sent/1000) {
+			t.Errorf("window %v: goodput %.3f and %d refused of %d after an import", w.pace.Window, o.goodput, o.refused, o.sent)
+		}
+	}
+}
+
+func TestAdaptiveImportRefusesNonsense(t *testing.T) {
+	for want, l := range map[string]Learned{
+		"Rate is NaN":   {Rate: math.NaN()},
+		"Rate is -1":    {Rate: -1},
+		"Rate is +Inf":  {Rate: math.Inf(1)},
+		"Burst is -1":   {Rate: 1, Burst: -1},
+		"Burst is 1e+1": {Rate: 1, Burst: 1e10},
+		"Pause is -1s":  {Rate: 1, Pause: -time.Second},
+		"Window is -1s": {Rate: 1, Window: -time.Second},
+	} {
+		a := newAdaptive(t, AdaptiveConfig{Start: 7})
+		if err := a.Import(epoch, l); err == nil || !strings.Contains(err.Error(), "Learned."+want) {
+			t.Errorf("%+v: error %v, want %q", l, err, want)
+		}
+		if r := a.Rate(epoch, ""); r != 7 {
+			t.Errorf("%+v: Rate = %v, want 7 as before", l, r)
+		}
+	}
+	a := newAdaptive(t, AdaptiveConfig{Start: 7, Max: 10})
+	if a.Import(epoch, Learned{}); a.Rate(epoch, "") != 7 {
+		t.Error("nothing learned changed the rate")
+	}
+	if a.Import(epoch, Learned{Rate: 1e9, Pause: time.Second, When: epoch}); a.Rate(epoch, "") > 10 {
+		t.Errorf("Rate = %v, want Max, 10, at most", a.Rate(epoch, ""))
+	}
+}
+
+// TestTallyAgainstModel compares a tally with a list of all that was taken.
+func TestTallyAgainstModel(t *testing.T) {
+	type took struct {
+		seg int64
+		n   float64
+	}
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		y := newTally(perWindow) // a segment is a second
+		var all []took
+		now := 0.0
+		for range 3000 {
+			switch rng.IntN(12) {
+			case 0:
+				now += rng.Float64() * 300
+			case 1:
+				if rng.IntN(50) == 0 {
+					now += 3000
+				}
+			case 2:
+				if len(all) > 0 {
+					k := rng.IntN(len(all))
+					if all[k].seg > int64(now)-inTally { // else it is forgotten
+						y.advance(now)
+						y.drop(float64(all[k].seg)+0.5, all[k].n)
+						all = append(all[:k], all[k+1:]...)
+					}
+				}
+			default:
+				now += rng.Float64()
+				n := float64(rng.IntN(4) + 1)
+				y.advance(now)
+				y.add(n)
+				all = append(all, took{int64(now), n})
+			}
+			y.advance(now)
+			in := func(from, to int64) (n float64) {
+				for _, k := range all {
+					if k.seg > from && k.seg <= to {
+						n += k.n
+					}
+				}
+				return n
+			}
+			seg := int64(now)
+			if want := in(seg-inWindow, seg); y.sum != want {
+				t.Fatalf("seed %d at %v: sum %v, want %v", seed, now, y.sum, want)
+			}
+			most := float64(rng.IntN(int(y.sum) + 1))
+			at := y.room(most)
+			if s := int64(at); in(s-inWindow, seg) > most || s > seg && in(s-1-inWindow, seg) <= most {
+				t.Fatalf("seed %d at %v: room for %v at %v, want the first time", seed, now, most, at)
+			}
+			sent := now - rng.Float64()*inTally
+			if n, ok := y.before(sent); ok && sent >= 0 {
+				s := int64(sent)
+				if want := in(s-perWindow, s-1) + in(s-1, s)/2; n != want {
+					t.Fatalf("seed %d at %v: %v before %v, want %v", seed, now, n, sent, want)
+				}
+			} else if sent >= 0 && int64(sent)-perWindow > seg-inTally {
+				t.Fatalf("seed %d at %v: does not know what was before %v", seed, now, sent)
+			}
+		}
+	}
+}
+
+// TestAdaptiveKeepsToItsWindow takes whenever it may, at random times, and checks
+// every window against the quota of its time.
+func TestAdaptiveKeepsToItsWindow(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		const window = 10 * time.Second
+		a := newAdaptive(t, AdaptiveConfig{Start: 10, Max: 10, Window: window})
+		var log []time.Duration
+		now := time.Duration(0)
+		for len(log) < 5000 {
+			n := 1 + rng.IntN(3)
+			if d := a.Wait(after(now), "", n); d > 0 {
+				now += d + time.Duration(rng.Int64N(int64(50*time.Millisecond)))
+				continue
+			}
+			a.Take(after(now), "", n)
+			for range n {
+				log = append(log, now)
+			}
+			if k := len(log) - 1; k >= 100 && log[k]-log[k-100] < window {
+				t.Fatalf("seed %d: 101 permits in %v", seed, log[k]-log[k-100])
+			}
+		}
+		if got := 5000 / now.Seconds(); got < 9.4 {
+			t.Errorf("seed %d: %.2f permits a second, want nearly 10", seed, got)
+		}
+	}
+}
+
+func TestAdaptiveLearnsFromARefusalInAWindow(t *testing.T) {
+	a := newAdaptive(t, AdaptiveConfig{Start: 100, Window: time.Second})
+	w := a.model.(*windowed)
+	var log []time.Duration
+	pass := func(from, to time.Duration) {
+		for now := from; now < to; now += time.Millisecond {
+			for a.Wait(after(now), "", 1) == 0 {
+				a.Take(after(now), "", 1)
+				a.Accepted(after(now), after(now-10*time.Millisecond), "")
+				log = append(log, now)
+			}
+		}
+	}
+	const s = time.Second
+	pass(0, 3*s)
+	sent, accepted := log[len(log)-1], 0
+	for _, at := range log[:len(log)-1] {
+		if sent-at < s {
+			accepted++
+		}
+	}
+	a.Refused(after(3*s), after(sent), "")
+	learned := a.Rate(epoch, "")
+	if !near(learned, 0.99*float64(accepted), 0.01) || w.growth != 0 {
+		t.Errorf("Rate = %v after a refusal, want 0.99 of the %d accepted in the window before", learned, accepted)
+	}
+	was := w.tally.sum
+	for i := range 5 { // they were on their way
+		a.Refused(after(3*s+time.Duration(i)), after(log[len(log)-2-i]), "")
+	}
+	if a.Rate(epoch, "") != learned || w.tally.sum != was-5 {
+		t.Errorf("Rate = %v, want %v still; %v of %v count, want 5 less", a.Rate(epoch, ""), learned, w.tally.sum, was)
+	}
+	pass(4*s, 6*s)
+	a.Refused(after(6*s), after(log[len(log)-1]), "")
+	if got := a.Rate(epoch, ""); got >= learned || got < 0.8*learned {
+		t.Errorf("Rate = %v, was %v: want a little less, it had not stood for long", got, learned)
+	}
+	pass(7*s, 15*s)
+	learned = a.Rate(epoch, "")
+	a.Refused(after(15*s), after(log[len(log)-1]), "")
+	if got := a.Rate(epoch, ""); got != learned/2 {
+		t.Errorf("Rate = %v, want half of the %v that stood", got, learned)
+	}
+}
+
+func TestAdaptiveNeverStopsSearching(t *testing.T) {
+	for _, fallen := range []float64{0, 100} {
+		w := newWindowed(1, 10, 1, 1e9)
+		w.fallen = fallen
+		for range 100 {
+			w.search.failed(w)
+		}
+		if w.search.rest != 100 {
+			t.Errorf("fallen from %v: a search every %v windows after 100 that found nothing, want 100", fallen, w.search.rest)
+		}
+	}
+}
+
+func TestAdaptiveSettleInAWindow(t *testing.T) {
+	a := newAdaptive(t, AdaptiveConfig{Start: 10, Max: 10, Window: time.Second})
+	a.Take(epoch, "", 4)
+	a.Settle(epoch, "", 4, 10)
+	if d := a.Wait(after(500*time.Millisecond), "", 1); d < 500*time.Millisecond || d > 510*time.Millisecond {
+		t.Errorf("Wait = %v after the whole quota, want the rest of the window", d)
+	}
+	a.Settle(after(500*time.Millisecond), "", 10, 9)
+	if d := a.Wait(after(500*time.Millisecond), "", 1); d != 0 {
+		t.Errorf("Wait = %v after one was given back, want none", d)
+	}
+	a.Settle(after(500*time.Millisecond), "", math.MaxInt, 0)
+	if d := a.Wait(after(500*time.Millisecond), "", 10); d != 0 {
+		t.Errorf("Wait = %v after all was given back, want none", d)
+	}
+}
