@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,11 +47,11 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("row %q: not an id, or there twice", r.id)
 		}
 		seen[r.id] = true
-		if r.what == "" || r.peer == "" || r.unit != "ns" && r.unit != "B" || r.measure == nil {
+		if r.what == "" || r.peer == "" || !slices.Contains([]string{"ns", "B", "calls"}, r.unit) || r.measure == nil {
 			t.Errorf("row %s is incomplete: %+v", r.id, r)
 		}
 	}
-	for _, want := range []string{"D1a", "D1b", "D1c", "D1d", "IDLE", "B1/1", "B1/64", "B2/8", "B3/64", "B4/1", "B4fs/64", "L1"} {
+	for _, want := range []string{"D1a", "D1b", "D1c", "D1d", "IDLE", "B1/1", "B1/64", "B2/8", "B3/64", "B4/1", "B4fs/64", "F2", "F3/wait", "L1"} {
 		if !seen[want] {
 			t.Errorf("row %s is not there", want)
 		}
