@@ -24,7 +24,8 @@
 // it asks, whatever the attempt, and allocates nothing. A schedule never panics
 // for a parameter out of range; a number out of range counts as one not set, a
 // nil Schedule or function stops at once, and [Validate] names both. Only a
-// function of yours can panic, and then Next does.
+// function of yours can panic, and then Next does. Each describes itself by a
+// String method: "full jitter(exponential 1s x2 up to 1m0s)".
 //
 // # Randomness
 //

@@ -66,16 +66,19 @@ func (j FactorJitter) Next(s Step) (time.Duration, bool) {
 	if !again {
 		return 0, false
 	}
-	f := j.Factor
-	if !(f > 0 && f <= 1) {
-		f = 0.5
-	}
-	spread := scale(d, f)
+	spread := scale(d, j.factor())
 	low := d
 	if !j.Upward {
 		low -= min(spread, d)
 	}
 	return between(low, add(d, spread), j.Rand), true
+}
+
+func (j FactorJitter) factor() float64 {
+	if !(j.Factor > 0 && j.Factor <= 1) {
+		return 0.5
+	}
+	return j.Factor
 }
 
 // Validate reports a nil or invalid Of, and a Factor outside 0..1.

@@ -12,6 +12,10 @@
 //	bus.Listen(count, event.Retry, event.GaveUp)
 //	cfg.OnEvent = bus.Emit
 //
+// An OnEvent is called through [Tell], on the goroutine of the call, which waits
+// for it: a panic in it is dropped. A Bus and a Breaker count panics, the other
+// policies do not: to have them counted, give a policy a Bus's Emit.
+//
 // Everything here may be used by any number of goroutines at once. Each listener
 // has a bounded queue of its own and, while that is not empty, a goroutine: its
 // function is called for one event at a time, in the order of emission, never

@@ -1,6 +1,10 @@
 package event
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Kind says what happened.
 type Kind uint8
@@ -21,7 +25,7 @@ const (
 	Retry        // a failed attempt will be repeated (Request, Attempt; Delay until then; Err)
 	Recovered    // a request succeeded after at least one retry (Request, Attempt)
 	Ignored      // an error that the policy does not treat (Err)
-	GaveUp       // attempts or time ran out (Request, Attempt, Err)
+	GaveUp       // attempts or time ran out, or a context ended the wait between two (Request, Attempt, Err)
 
 	Learned   // a signal was received (Request, Attempt, Scope, Delay, Source; Err: the vendor's error)
 	Cooling   // a scope began to cool (Scope, Until, Delay, Source)
@@ -99,6 +103,17 @@ func (k Kind) String() string {
 
 // MarshalText makes a Kind a word in JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText takes what MarshalText gives, and returns an error for another
+// text.
+func (k *Kind) UnmarshalText(text []byte) error {
+	i := slices.Index(names[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("event: %q is no Kind", text)
+	}
+	*k = Kind(i)
+	return nil
+}
 
 // Event is one thing that happened. It is flat and passed by value; which
 // fields are set is said beside each Kind.

@@ -8,12 +8,15 @@ import (
 )
 
 func TestTellSetsTheTimeAndDropsPanics(t *testing.T) {
-	event.Tell(nil, event.Event{Kind: event.Retry})
+	if event.Tell(nil, event.Event{Kind: event.Retry}) || event.Tell(func(event.Event) {}, event.Event{Kind: event.Retry}) {
+		t.Error("a panic of nobody's")
+	}
 	at := time.Unix(1, 0)
 	var heard []event.Event
 	listen := func(e event.Event) { heard = append(heard, e); panic("a listener's") }
-	event.Tell(listen, event.Event{Kind: event.Retry})
-	event.Tell(listen, event.Event{Kind: event.GaveUp, Time: at})
+	if !event.Tell(listen, event.Event{Kind: event.Retry}) || !event.Tell(listen, event.Event{Kind: event.GaveUp, Time: at}) {
+		t.Error("no panic is reported")
+	}
 	if len(heard) != 2 || heard[0].Time.IsZero() || !heard[1].Time.Equal(at) || heard[1].Kind != event.GaveUp {
 		t.Errorf("heard %+v", heard)
 	}

@@ -12,7 +12,9 @@
 package throttle
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -46,6 +48,17 @@ func (k Kind) String() string { return name(kindNames[:], int(k)) }
 // MarshalText makes a Kind a word in JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
+// UnmarshalText takes what MarshalText gives, and returns an error for another
+// text.
+func (k *Kind) UnmarshalText(text []byte) error {
+	i := slices.Index(kindNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("throttle: %q is no Kind", text)
+	}
+	*k = Kind(i)
+	return nil
+}
+
 // Level says whom a limit concerns. Host is the widest; the others each stand
 // for the requests that share one key.
 type Level uint8
@@ -65,6 +78,17 @@ func (l Level) String() string { return name(levelNames[:], int(l)) }
 
 // MarshalText makes a Level a word in JSON.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText takes what MarshalText gives, and returns an error for another
+// text.
+func (l *Level) UnmarshalText(text []byte) error {
+	i := slices.Index(levelNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("throttle: %q is no Level", text)
+	}
+	*l = Level(i)
+	return nil
+}
 
 // Scope is what a signal pauses. The zero Scope is the whole host.
 //
