@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -17,6 +18,7 @@ type batch[K comparable, R any] struct {
 	window *time.Timer
 	keys   []K
 	seats  map[K]int // how many wait for each key, under mu to the end
+	wanted int       // keys that somebody waits for
 	calls  int       // how many wait, under mu to the end
 	size   int       // how many waited when it was sent
 
@@ -46,9 +48,11 @@ func (x *Collapse[K, R]) join(ctx context.Context, key K) *batch[K, R] {
 	if _, known := b.seats[key]; !known {
 		b.keys = append(b.keys, key)
 	}
-	b.seats[key]++
+	if b.seats[key]++; b.seats[key] == 1 {
+		b.wanted++
+	}
 	b.calls++
-	if len(b.keys) == x.cfg.MaxBatch {
+	if b.wanted == x.cfg.MaxBatch {
 		x.detach(b)
 		go x.run(b)
 	}
@@ -59,7 +63,9 @@ func (x *Collapse[K, R]) join(ctx context.Context, key K) *batch[K, R] {
 func (x *Collapse[K, R]) leave(b *batch[K, R], key K) (sent bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	b.seats[key]--
+	if b.seats[key]--; b.seats[key] == 0 {
+		b.wanted--
+	}
 	b.calls--
 	sent = x.open != b
 	if b.calls == 0 {
@@ -91,13 +97,7 @@ func (x *Collapse[K, R]) detach(b *batch[K, R]) {
 	x.open = nil
 	x.running++
 	b.size = b.calls
-	wanted := b.keys[:0]
-	for _, key := range b.keys {
-		if b.seats[key] > 0 {
-			wanted = append(wanted, key)
-		}
-	}
-	b.keys = wanted
+	b.keys = slices.DeleteFunc(b.keys, func(key K) bool { return b.seats[key] == 0 })
 }
 
 // run makes the call. However that ends, those who wait hear of it.

@@ -23,8 +23,8 @@ type BudgetConfig struct {
 // attempt of a call.
 //
 // One Budget may serve many policies, and should serve all that call the same
-// vendor. A call that passes several of them counts once. A nil *Budget has no
-// limit.
+// vendor. A call that passes several of them counts once; but if there is one with
+// another Budget between them, it counts anew. A nil *Budget has no limit.
 //
 // A call costs two atomic additions, a repetition two atomic swaps.
 type Budget struct {
@@ -62,8 +62,9 @@ func NewBudget(cfg BudgetConfig) (*Budget, error) {
 	return &Budget{ratio: max(0, cfg.Ratio), min: uint64(max(0, cfg.Min))}, nil
 }
 
-// Around returns a handler that counts calls on their way through next, each of
-// them once. A policy that repeats calls puts it around itself.
+// Around returns a handler that counts calls on their way through next, unless the
+// innermost Budget that counts them already is b. A policy that repeats calls puts
+// it around itself.
 func (b *Budget) Around(next Handler) Handler {
 	if b == nil {
 		return next

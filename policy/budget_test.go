@@ -50,9 +50,9 @@ func TestBudgetConfig(t *testing.T) {
 		want(t, "String", b.String(), c.text)
 	}
 	for want, cfg := range map[string]BudgetConfig{
-		"policy: BudgetConfig.Ratio is NaN, want 100 or less":             {Ratio: math.NaN()},
-		"policy: BudgetConfig.Ratio is +Inf, want 100 or less":            {Ratio: math.Inf(1)},
-		"policy: BudgetConfig.Min is 2147483648, want 2147483647 or less": {Min: 1 << 31},
+		"policy: invalid: BudgetConfig.Ratio is NaN, want 100 or less":             {Ratio: math.NaN()},
+		"policy: invalid: BudgetConfig.Ratio is +Inf, want 100 or less":            {Ratio: math.Inf(1)},
+		"policy: invalid: BudgetConfig.Min is 2147483648, want 2147483647 or less": {Min: 1 << 31},
 	} {
 		if _, err := NewBudget(cfg); err == nil || err.Error() != want {
 			t.Errorf("%v, want %v", err, want)
@@ -109,10 +109,11 @@ func TestBudgetCountsACallOnce(t *testing.T) {
 		p           *Pipeline
 		seen, other int
 	}{
-		"one":     {Chain(counting(b)), 1, 0},
-		"two":     {Chain(counting(b), counting(b)), 1, 0},
-		"forked":  {Chain(counting(b), fork, counting(b)), 1, 0},
-		"another": {Chain(counting(b), counting(other)), 1, 1},
+		"one":             {Chain(counting(b)), 1, 0},
+		"two":             {Chain(counting(b), counting(b)), 1, 0},
+		"forked":          {Chain(counting(b), fork, counting(b)), 1, 0},
+		"another":         {Chain(counting(b), counting(other)), 1, 1},
+		"another between": {Chain(counting(b), counting(other), counting(b)), 2, 1}, // anew
 	} {
 		_, _ = Do(t.Context(), c.p, note)
 		want(t, name, seen, c.seen)

@@ -245,7 +245,7 @@ func TestBulkheadSetMax(t *testing.T) {
 				t.Error(n, err)
 			}
 		}
-		want(t, "error", b.SetMax(-1).Error(), "policy: Bulkhead.SetMax is -1, want 1 to 2147483647")
+		want(t, "error", b.SetMax(-1).Error(), "policy: invalid: Bulkhead.SetMax is -1, want 1 to 2147483647")
 	})
 }
 
@@ -285,10 +285,10 @@ func TestBulkheadAllocations(t *testing.T) {
 
 func TestBulkheadConfig(t *testing.T) {
 	for want, cfg := range map[string]BulkheadConfig{
-		"policy: BulkheadConfig.Max is -1, want 0 to 2147483647":              {Max: -1},
-		"policy: BulkheadConfig.Max is 2147483648, want 0 to 2147483647":      {Max: 1 << 31},
-		"policy: BulkheadConfig.MaxQueue is -2, want 0 to 2147483647":         {MaxQueue: -2},
-		"policy: BulkheadConfig.MaxQueue is 2147483648, want 0 to 2147483647": {MaxQueue: 1 << 31},
+		"policy: invalid: BulkheadConfig.Max is -1, want 0 to 2147483647":              {Max: -1},
+		"policy: invalid: BulkheadConfig.Max is 2147483648, want 0 to 2147483647":      {Max: 1 << 31},
+		"policy: invalid: BulkheadConfig.MaxQueue is -2, want 0 to 2147483647":         {MaxQueue: -2},
+		"policy: invalid: BulkheadConfig.MaxQueue is 2147483648, want 0 to 2147483647": {MaxQueue: 1 << 31},
 	} {
 		if _, err := NewBulkhead(cfg); err == nil || err.Error() != want {
 			t.Errorf("%v, want %v", err, want)

@@ -124,6 +124,7 @@ func (x *Cache[K, R]) Wrap(next Handler) Handler {
 func (x *Cache[K, R]) miss(c *Call, next Handler, key K) error {
 	defer c.Later()
 	r, err := x.share(c.ctx, key, func() (R, error) {
+		c.Later() // it may have waited for another call
 		err := next(c)
 		r, _ := Result[R](c)
 		return r, err

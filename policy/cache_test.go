@@ -462,9 +462,9 @@ func TestCacheAllocations(t *testing.T) {
 
 func TestCacheConfig(t *testing.T) {
 	for want, cfg := range map[string]CacheConfig[string, int]{
-		"policy: CacheConfig.TTL is -1ns, want 0 or more":            {TTL: -1},
-		"policy: CacheConfig.StaleIfError is -1ns, want 0 or more":   {StaleIfError: -1},
-		"policy: CacheConfig.MaxEntries is -1, want 0 to 2147483647": {MaxEntries: -1},
+		"policy: invalid: CacheConfig.TTL is -1ns, want 0 or more":            {TTL: -1},
+		"policy: invalid: CacheConfig.StaleIfError is -1ns, want 0 or more":   {StaleIfError: -1},
+		"policy: invalid: CacheConfig.MaxEntries is -1, want 0 to 2147483647": {MaxEntries: -1},
 	} {
 		if _, err := NewCache(cfg); err == nil || err.Error() != want {
 			t.Errorf("%v, want %v", err, want)

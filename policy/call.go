@@ -50,7 +50,11 @@ func (t *typed[R]) fork() (*Call, operation) {
 
 func (t *typed[R]) adopt(from *Call) { t.val = from.op.(*typed[R]).val }
 
-func (c *Call) run() error { return c.op.run(c.ctx) }
+func (c *Call) run() error {
+	err := c.op.run(c.ctx)
+	c.Later()
+	return err
+}
 
 // Context returns the context that the layers further in are given.
 func (c *Call) Context() context.Context { return c.ctx }
@@ -64,7 +68,8 @@ func (c *Call) WithContext(ctx context.Context, next Handler) error {
 }
 
 // Now is the call's reading of the clock: one for all layers on the way in. It is
-// taken when it is first asked for, and anew after Later.
+// taken when it is first asked for, and anew after Later and when the function has
+// run.
 func (c *Call) Now() time.Time {
 	if c.now == 0 {
 		c.now = time.Since(c.base) + 1
@@ -72,7 +77,8 @@ func (c *Call) Now() time.Time {
 	return c.base.Add(c.now - 1)
 }
 
-// Later says that time has passed: the call waited, or its function ran.
+// Later says that time has passed: a layer waited, ran a fork of the call, or
+// called what may take its time. It says so before it goes on.
 func (c *Call) Later() { c.now = 0 }
 
 // Fork returns a copy of the call, with a result of its own, for another

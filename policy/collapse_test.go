@@ -185,6 +185,29 @@ func TestCollapseCallsLeave(t *testing.T) {
 	})
 }
 
+// Three keys are in the batch, but one of them is not wanted any more; then it is
+// again.
+func TestCollapseIsFullWithKeysThatAreWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := new(batches)
+		x := must(NewCollapse(CollapseConfig[int, int]{Batch: b.run, Window: time.Second, MaxBatch: 3}))
+		ask := func(ctx context.Context, k int) {
+			go func() { _, _ = x.Do(ctx, k) }()
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ask(ctx, 1)
+		ask(t.Context(), 2)
+		cancel()
+		synctest.Wait()
+		ask(t.Context(), 3)
+		want(t, "before it is full", b.String(), "[]")
+		ask(t.Context(), 1)
+		want(t, "full", b.String(), "[[1 2 3]]")
+		time.Sleep(time.Hour)
+	})
+}
+
 func TestCollapseContextOfTheBatch(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -261,9 +284,9 @@ func TestCollapseErrors(t *testing.T) {
 	_, err = x.Do(t.Context(), 1)
 	want(t, "mapped", err.Error(), "mapped: boom")
 	for want, cfg := range map[string]CollapseConfig[int, int]{
-		"policy: CollapseConfig.Batch is nil, want a function":        {},
-		"policy: CollapseConfig.Window is -1ns, want 0 or more":       {Batch: new(batches).run, Window: -1},
-		"policy: CollapseConfig.MaxBatch is -1, want 0 to 2147483647": {Batch: new(batches).run, MaxBatch: -1},
+		"policy: invalid: CollapseConfig.Batch is nil, want a function":        {},
+		"policy: invalid: CollapseConfig.Window is -1ns, want 0 or more":       {Batch: new(batches).run, Window: -1},
+		"policy: invalid: CollapseConfig.MaxBatch is -1, want 0 to 2147483647": {Batch: new(batches).run, MaxBatch: -1},
 	} {
 		if _, err := NewCollapse(cfg); err == nil || err.Error() != want {
 			t.Errorf("%v, want %v", err, want)

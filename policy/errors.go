@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // ErrTimeout is matched by *TimeoutError.
@@ -106,7 +108,7 @@ func (e *FallbackError) Is(target error) bool { return target == ErrFull }
 func (e *FallbackError) Unwrap() error { return e.Err }
 
 // Refused reports what Err says: the substitute is not the function.
-func (e *FallbackError) Refused() bool { return refused(e.Err) }
+func (e *FallbackError) Refused() bool { return errtree.Refused(e.Err) }
 
 // endedError is what a layer returns when a context ends while it waits. It
 // matches the context's error and its cause.
@@ -123,13 +125,3 @@ func endOf(ctx context.Context, what string, ran bool) error {
 func (e *endedError) Error() string   { return "policy: " + e.what + ": " + e.cause.Error() }
 func (e *endedError) Unwrap() []error { return []error{e.err, e.cause} }
 func (e *endedError) Refused() bool   { return !e.ran }
-
-// refused reports whether err says that the function was not called: what the
-// outermost error with a method Refused says.
-func refused(err error) bool {
-	r, ok := errors.AsType[interface {
-		error
-		Refused() bool
-	}](err)
-	return ok && r.Refused()
-}

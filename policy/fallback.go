@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // FallbackConfig says what takes the place of a failed call.
@@ -36,29 +37,37 @@ type FallbackConfig struct {
 	OnEvent func(event.Event)
 }
 
-// Substitute puts a result into a call that has failed with err; err is nil when
-// it was the result that would not do. It reports whether it could: a call with a
-// result of another type stays as it is. The error is then the call's.
-type Substitute func(c *Call, err error) (done bool, _ error)
+// Substitute puts a result into calls that have failed, of one type of results:
+// others stay as they are. Value and Func make one.
+type Substitute struct {
+	fits func(c *Call) bool
+	put  func(c *Call, err error) error
+}
 
 // Value is the Substitute for calls with an R that always has the same result.
 func Value[R any](r R) Substitute {
-	return func(c *Call, err error) (bool, error) { return SetResult(c, r), nil }
+	return Substitute{fits[R], func(c *Call, _ error) error { SetResult(c, r); return nil }}
 }
 
 // Func is the Substitute for calls with an R that calls fn, on the goroutine and
-// with the context of the call. What fn returns is the call's result.
+// with the context of the call. fn is given the call's error, nil when it was the
+// result that would not do; what it returns is the call's result and error, but an
+// error that says Refused of a call that was made is wrapped in one that does not.
 func Func[R any](fn func(ctx context.Context, err error) (R, error)) Substitute {
 	if fn == nil {
-		return nil
+		return Substitute{}
 	}
-	return func(c *Call, err error) (bool, error) {
-		if _, ok := Result[R](c); !ok {
-			return false, nil
-		}
+	return Substitute{fits[R], func(c *Call, err error) error {
 		r, err := fn(c.ctx, err)
-		return SetResult(c, r), err
-	}
+		SetResult(c, r)
+		return err
+	}}
+}
+
+// fits reports whether c's function has a result of type R.
+func fits[R any](c *Call) bool {
+	_, ok := Result[R](c)
+	return ok
 }
 
 // Fallback puts a substitute in the place of what failed further in. A panic in
@@ -73,7 +82,7 @@ type Fallback struct {
 
 // NewFallback returns a Fallback. The error names a field that is out of range.
 func NewFallback(cfg FallbackConfig) (*Fallback, error) {
-	if cfg.With == nil {
+	if cfg.With.put == nil {
 		return nil, outOfRange("FallbackConfig.With", "nil", "Value or Func")
 	}
 	if cfg.Max == 0 {
@@ -107,7 +116,7 @@ func (f *Fallback) String() string {
 func (f *Fallback) Wrap(next Handler) Handler {
 	return mapped(func(c *Call) error {
 		err := next(c)
-		if f.cfg.If(c, err) {
+		if f.cfg.With.fits(c) && f.cfg.If(c, err) {
 			return f.replace(c, err)
 		}
 		return err
@@ -123,14 +132,12 @@ func (f *Fallback) replace(c *Call, err error) error {
 		}
 		defer f.seats.giveBack()
 	}
-	done, failed := f.cfg.With(c, err)
-	if !done {
-		return err
-	}
+	failed := f.cfg.With.put(c, err)
+	c.Later()
 	e := event.Event{Kind: event.FellBack, Name: f.cfg.Name, Err: err}
 	if failed != nil {
 		e.Kind, e.Err = event.FallbackFailed, failed
 	}
 	report(f.cfg.OnEvent, e)
-	return failed
+	return errtree.Made(failed, !errtree.Refused(err))
 }

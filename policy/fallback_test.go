@@ -117,6 +117,44 @@ func TestFallbackByType(t *testing.T) {
 	}
 }
 
+// A call that was made is not refused because its substitute was.
+func TestFallbackThatIsRefusedAfterACallThatWasMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		err        error // of the call
+		unwanted   bool
+		refused    bool
+		substitute error
+	}{
+		"made":           {errBoom, false, false, errRefused},
+		"made, a result": {nil, true, false, errRefused},
+		"refused":        {&FullError{}, false, true, errRefused},
+		"substituted":    {&FullError{}, false, false, errSecond},
+	} {
+		cfg := FallbackConfig{With: Func(func(context.Context, error) (int, error) { return 0, c.substitute })}
+		if c.unwanted {
+			cfg.If = OnResult(func(int) bool { return true })
+		}
+		_, err := Do(t.Context(), Chain(must(NewFallback(cfg))), func(context.Context) (int, error) { return 1, c.err })
+		wantErr(t, name, err, c.substitute)
+		want(t, name, refused(err), c.refused)
+	}
+}
+
+// What it could not have served takes no place, and needs none.
+func TestFallbackIsNeverFullForAnotherType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ints := must(NewFallback(FallbackConfig{Name: "ints", Max: 1, With: Func(func(ctx context.Context, err error) (int, error) {
+			return 1, sleep(time.Hour)(ctx)
+		})}))
+		p := Chain(ints)
+		go func() { _, _ = Do(t.Context(), p, fails) }()
+		synctest.Wait()
+		_, err := Do(t.Context(), p, func(context.Context) (string, error) { return "", errBoom })
+		want(t, "error", err, errBoom)
+		time.Sleep(2 * time.Hour)
+	})
+}
+
 func TestFallbackGivesItsPlaceBack(t *testing.T) {
 	bad := true
 	f := must(NewFallback(FallbackConfig{Max: 1, With: Func(func(ctx context.Context, err error) (int, error) {
@@ -187,8 +225,8 @@ func TestFallbackAllocations(t *testing.T) {
 
 func TestFallbackConfig(t *testing.T) {
 	for want, cfg := range map[string]FallbackConfig{
-		"policy: FallbackConfig.With is nil, want Value or Func":         {},
-		"policy: FallbackConfig.Max is 2147483648, want 0 to 2147483647": {With: Value(1), Max: 1 << 31},
+		"policy: invalid: FallbackConfig.With is nil, want Value or Func":         {},
+		"policy: invalid: FallbackConfig.Max is 2147483648, want 0 to 2147483647": {With: Value(1), Max: 1 << 31},
 	} {
 		if _, err := NewFallback(cfg); err == nil || err.Error() != want {
 			t.Errorf("%v, want %v", err, want)

@@ -56,7 +56,9 @@ type HedgeConfig struct {
 
 // Hedge makes further attempts of a call that takes long or fails, and takes the
 // first good outcome. The others are cancelled, not waited for, and their results
-// dropped. When no outcome is good, the call has that of its first attempt.
+// dropped. When no outcome is good, the call has that of its first attempt; if that
+// was refused further in and another was not, that of the first one that was not.
+// Its error says Refused only if all attempts were.
 //
 // Attempts run at the same time, each on a goroutine of its own, so the function
 // and the layers further in must bear that. There are never more goroutines than

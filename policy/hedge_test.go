@@ -361,6 +361,50 @@ func TestHedgeOfRefusals(t *testing.T) {
 	})
 }
 
+// A hedged call is refused when all its attempts were. Else the outcome is that of
+// one that was made.
+func TestHedgedCallThatWasMadeIsNotRefused(t *testing.T) {
+	refuse := func(context.Context) (int, error) { return 0, errRefused }
+	refusal := OnError(func(err error) bool { return err == errRefused })
+	panicky := func(context.Context) (int, error) { time.Sleep(time.Second); panic(errBoom) }
+	for name, c := range map[string]struct {
+		cfg     HedgeConfig
+		steps   []func(context.Context) (int, error)
+		leaves  time.Duration // when the caller's context ends
+		r       int
+		err     error
+		refused bool
+	}{
+		"in turn":                           {HedgeConfig{Delay: -1, Max: 2}, s1(refuse, bad(0, 2, errSecond), bad(0, 3, errBoom)), 0, 2, errSecond, false},
+		"in turn, last":                     {HedgeConfig{Delay: -1, Max: 2}, s1(refuse, refuse, bad(0, 3, errBoom)), 0, 3, errBoom, false},
+		"in turn, none":                     {HedgeConfig{Delay: -1, Max: 2}, s1(refuse), 0, 0, errRefused, true},
+		"in turn, a refusal is good":        {HedgeConfig{Delay: -1, Good: refusal}, s1(bad(0, 1, errFirst), refuse), 0, 0, errRefused, false},
+		"race":                              {HedgeConfig{Max: 2}, s1(refuse, bad(9*time.Second, 2, errSecond), bad(0, 3, errBoom)), 0, 2, errSecond, false},
+		"race, last":                        {HedgeConfig{Max: 2}, s1(refuse, refuse, bad(time.Second, 3, errBoom)), 0, 3, errBoom, false},
+		"race, none":                        {HedgeConfig{Max: 2}, s1(refuse), 0, 0, errRefused, true},
+		"race, first after the second":      {HedgeConfig{}, s1(bad(9*time.Second, 1, errFirst), refuse), 0, 1, errFirst, false},
+		"race, a refusal is good":           {HedgeConfig{Good: refusal}, s1(bad(0, 1, errFirst), refuse), 0, 0, errRefused, false},
+		"race, a good refusal, others run":  {HedgeConfig{Good: refusal}, s1(slow(time.Hour, 1), refuse), 0, 0, errRefused, false},
+		"race, left while the second runs":  {HedgeConfig{}, s1(refuse, deaf(time.Hour, 2)), time.Minute, 0, errRefused, false},
+		"race, left when the second failed": {HedgeConfig{Max: 2}, s1(refuse, bad(0, 2, errSecond), deaf(time.Hour, 3)), time.Minute, 0, context.DeadlineExceeded, false},
+		"race, the second panics":           {HedgeConfig{}, s1(refuse, panicky), 0, 0, errRefused, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			if c.leaves > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.leaves)
+				defer cancel()
+			}
+			r, err := Do(ctx, Chain(must(NewHedge(c.cfg))), attempts(c.steps...).run)
+			wantErr(t, name, err, c.err)
+			want(t, name, r, c.r)
+			want(t, name+": refused", refused(err), c.refused)
+			time.Sleep(2 * time.Hour)
+		})
+	}
+}
+
 func TestHedgeQuantile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
@@ -463,14 +507,14 @@ func TestHedgeAllocations(t *testing.T) {
 
 func TestHedgeConfig(t *testing.T) {
 	for want, cfg := range map[string]HedgeConfig{
-		"policy: HedgeConfig.Max is -1, want 0 to 10":                                   {Max: -1},
-		"policy: HedgeConfig.Max is 11, want 0 to 10":                                   {Max: 11},
-		"policy: HedgeConfig.Quantile is NaN, want 0, or more than 0 and less than 1":   {Quantile: math.NaN()},
-		"policy: HedgeConfig.Quantile is 1, want 0, or more than 0 and less than 1":     {Quantile: 1},
-		"policy: HedgeConfig.Quantile is -0.5, want 0, or more than 0 and less than 1":  {Quantile: -0.5},
-		"policy: HedgeConfig.Delay is 1s, want 0 with Parallel":                         {Delay: time.Second, Parallel: true},
-		"policy: HedgeConfig.Quantile is 0.5, want 0 with Parallel":                     {Quantile: 0.5, Parallel: true},
-		"policy: HedgeConfig.DelayOf is a function, want nil with Parallel or Quantile": {DelayOf: noDelay, Parallel: true},
+		"policy: invalid: HedgeConfig.Max is -1, want 0 to 10":                                   {Max: -1},
+		"policy: invalid: HedgeConfig.Max is 11, want 0 to 10":                                   {Max: 11},
+		"policy: invalid: HedgeConfig.Quantile is NaN, want 0, or more than 0 and less than 1":   {Quantile: math.NaN()},
+		"policy: invalid: HedgeConfig.Quantile is 1, want 0, or more than 0 and less than 1":     {Quantile: 1},
+		"policy: invalid: HedgeConfig.Quantile is -0.5, want 0, or more than 0 and less than 1":  {Quantile: -0.5},
+		"policy: invalid: HedgeConfig.Delay is 1s, want 0 with Parallel":                         {Delay: time.Second, Parallel: true},
+		"policy: invalid: HedgeConfig.Quantile is 0.5, want 0 with Parallel":                     {Quantile: 0.5, Parallel: true},
+		"policy: invalid: HedgeConfig.DelayOf is a function, want nil with Parallel or Quantile": {DelayOf: noDelay, Parallel: true},
 	} {
 		if _, err := NewHedge(cfg); err == nil || err.Error() != want {
 			t.Errorf("%v, want %v", err, want)

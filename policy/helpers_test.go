@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 var errBoom = errors.New("boom")
@@ -52,6 +53,9 @@ type fake struct{ refused bool }
 
 func (e *fake) Error() string { return fmt.Sprintf("refused: %v", e.refused) }
 func (e *fake) Refused() bool { return e.refused }
+
+// refused reports whether err says that the function was not called.
+func refused(err error) bool { return errtree.Refused(err) }
 
 // sleep is a function that takes so long, or until its context ends.
 func sleep(d time.Duration) func(context.Context) error {

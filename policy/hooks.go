@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/flyball-go/flyball/event"
 )
@@ -27,14 +26,8 @@ func mapError(err error, onError func(error) error) error {
 // report hands e to fn, when there is one. No caller holds a lock.
 func report(fn func(event.Event), e event.Event) {
 	if fn != nil {
-		tell(fn, &e)
+		event.Tell(fn, e)
 	}
-}
-
-func tell(fn func(event.Event), e *event.Event) {
-	defer func() { _ = recover() }()
-	e.Time = time.Now()
-	fn(*e)
 }
 
 // describe is what the String methods of the policies return.
@@ -47,5 +40,5 @@ func describe(kind, name string, settings ...string) string {
 
 // outOfRange says which field of a configuration has a value it must not have.
 func outOfRange(field string, value any, want string) error {
-	return fmt.Errorf("policy: %s is %v, want %s", field, value, want)
+	return fmt.Errorf("%w: %s is %v, want %s", ErrInvalid, field, value, want)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // oneByOne makes attempts after failures only, on the goroutine of the call.
@@ -17,15 +18,19 @@ func (h *Hedge) oneByOne(c *Call, next Handler) error {
 	if h.good(c, err, begun) {
 		return err
 	}
-	first, failed := c.Fork(c.ctx), err
-	first.Adopt(c)
+	kept, failed := c.Fork(c.ctx), err
+	kept.Adopt(c)
 	for n := 2; n <= 1+h.cfg.Max && c.ctx.Err() == nil && h.afford(n); n++ {
-		c.Later()
-		if err := h.again(c, next, n, begun); h.good(c, err, begun) {
-			return err
+		err := h.again(c, next, n, begun)
+		if h.good(c, err, begun) {
+			return errtree.Made(err, !errtree.Refused(failed))
+		}
+		if errtree.Refused(failed) && !errtree.Refused(err) {
+			kept.Adopt(c)
+			failed = err
 		}
 	}
-	c.Adopt(first)
+	c.Adopt(kept)
 	return failed
 }
 

@@ -69,7 +69,7 @@ func TestLRUFullAllocatesNothing(t *testing.T) {
 func TestLRUConfig(t *testing.T) {
 	want(t, "default", must(NewLRU[int, int](0)).max, 1000)
 	_, err := NewLRU[int, int](-1)
-	want(t, "error", err.Error(), "policy: NewLRU's max is -1, want 0 to 2147483647")
+	want(t, "error", err.Error(), "policy: invalid: NewLRU's max is -1, want 0 to 2147483647")
 }
 
 func TestLRUUnderLoad(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -53,9 +54,9 @@ type Pipeline struct {
 	calls    sync.Pool // of *typed[R], for the R last used
 }
 
-// Chain composes policies, the first one outermost. It panics if one is nil, or
-// makes a nil handler: a chain is made when a program starts, from what its
-// author wrote down.
+// Chain composes policies, the first one outermost. It panics if one is nil, a nil
+// pointer, or makes a nil handler: a chain is made when a program starts, from what
+// its author wrote down.
 func Chain(policies ...Policy) *Pipeline {
 	h := Handler((*Call).run)
 	for _, p := range slices.Backward(policies) {
@@ -70,6 +71,9 @@ func Chain(policies ...Policy) *Pipeline {
 func mustNotBeNil(p Policy) {
 	if p == nil {
 		panic("policy: nil policy in a chain")
+	}
+	if v := reflect.ValueOf(p); v.Kind() == reflect.Pointer && v.IsNil() {
+		panic(fmt.Sprintf("policy: nil %T in a chain", p))
 	}
 }
 
@@ -100,8 +104,10 @@ func Describe(p *Pipeline) []string {
 // String is Describe in one line.
 func (p *Pipeline) String() string { return strings.Join(Describe(p), " > ") }
 
-// ErrInvalid is matched by the errors of Do for a nil context or function.
-var ErrInvalid = errors.New("policy: invalid call")
+// ErrInvalid is matched by the errors for a nil context or function, a key that is
+// not equal to itself, and a configuration that is out of range: they name the
+// field and its value.
+var ErrInvalid = errors.New("policy: invalid")
 
 // Do calls fn through the layers of p and returns its result, or the error of the
 // layer that did not let it come to that. When fn was called and failed, its

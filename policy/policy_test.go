@@ -83,12 +83,13 @@ func TestNilLayersPanicWhenTheChainIsMade(t *testing.T) {
 		make func()
 		want string
 	}{
-		"Chain":            {func() { Chain(pass("a"), nil) }, "policy: nil policy in a chain"},
-		"Stack":            {func() { Stack(pass("a"), nil, pass("b")) }, "policy: nil policy in a chain"},
-		"nil handler":      {func() { Chain(layer{name: "x", wrap: func(Handler) Handler { return nil }}) }, "policy: x makes a nil handler"},
-		"nil within":       {func() { Chain(pass("a"), layer{name: "x", wrap: func(Handler) Handler { return nil }}) }, "policy: x makes a nil handler"},
-		"typed nil":        {func() { Chain((*Timeout)(nil)) }, "runtime error: invalid memory address or nil pointer dereference"},
-		"typed nil budget": {func() { Chain(must(NewHedge(HedgeConfig{Budget: nil}))) }, ""}, // no limit
+		"Chain":              {func() { Chain(pass("a"), nil) }, "policy: nil policy in a chain"},
+		"Stack":              {func() { Stack(pass("a"), nil, pass("b")) }, "policy: nil policy in a chain"},
+		"nil handler":        {func() { Chain(layer{name: "x", wrap: func(Handler) Handler { return nil }}) }, "policy: x makes a nil handler"},
+		"nil within":         {func() { Chain(pass("a"), layer{name: "x", wrap: func(Handler) Handler { return nil }}) }, "policy: x makes a nil handler"},
+		"typed nil":          {func() { Chain((*Timeout)(nil)) }, "policy: nil *policy.Timeout in a chain"},
+		"typed nil, stacked": {func() { Stack((*Cache[int, int])(nil)) }, "policy: nil *policy.Cache[int,int] in a chain"},
+		"typed nil budget":   {func() { Chain(must(NewHedge(HedgeConfig{Budget: nil}))) }, ""}, // no limit
 	} {
 		h := see(func() error { c.make(); return nil })
 		got := ""
@@ -204,6 +205,89 @@ func TestNowIsReadOnceUntilLater(t *testing.T) {
 		}
 	})
 }
+
+// punctual is a layer that compares the time it is told with the clock.
+func punctual(t *testing.T, where string) layer {
+	return around(func(c *Call, next Handler) error {
+		check := func(way string) {
+			if late := time.Since(c.Now()); late != 0 {
+				t.Errorf("%s, on the way %s: told a time that is %v old", where, way, late)
+			}
+		}
+		check("in")
+		err := next(c)
+		check("out")
+		return err
+	})
+}
+
+func TestLayersSayThatTimeHasPassed(t *testing.T) {
+	s := time.Second
+	type make struct {
+		policy Policy
+		before func(do func(context.Context)) // makes the call that follows wait
+	}
+	for name, c := range map[string]struct {
+		make func() make
+		fn   func(context.Context) (int, error)
+	}{
+		"function": {func() make { return make{pass(""), nil} }, slow(s, 1)},
+		"bulkhead that waits": {func() make {
+			b := must(NewBulkhead(BulkheadConfig{Max: 1, MaxWait: -1}))
+			_ = b.Acquire(t.Context())
+			return make{b, func(func(context.Context)) { time.AfterFunc(s, b.Release) }}
+		}, five},
+		"cache that shares a result": {func() make {
+			return make{must(NewCache(CacheConfig[string, int]{})), func(do func(context.Context)) { go do(context.Background()) }}
+		}, slow(s, 1)},
+		"cache that makes a call after all": {func() make {
+			return make{must(NewCache(CacheConfig[string, int]{})), func(do func(context.Context)) {
+				go func() {
+					ctx, cancel := context.WithTimeout(context.Background(), s)
+					defer cancel()
+					do(ctx)
+				}()
+			}}
+		}, slow(s+1, 1)},
+		"fallback": {func() make {
+			return make{must(NewFallback(FallbackConfig{With: Func(func(ctx context.Context, _ error) (int, error) { return 1, sleep(s)(ctx) })})), nil}
+		}, fails},
+		"hedge":           {func() make { return make{must(NewHedge(HedgeConfig{Delay: s})), nil} }, slow(3*s, 1)},
+		"hedge in turn":   {func() make { return make{must(NewHedge(HedgeConfig{Delay: -1})), nil} }, bad(s, 1, errFirst)},
+		"timeout":         {func() make { return make{must(NewTimeout(TimeoutConfig{After: s})), nil} }, deaf(3*s, 1)},
+		"timeout, leaves": {func() make { return make{must(NewTimeout(TimeoutConfig{After: s, Abandon: true})), nil} }, deaf(3*s, 1)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := c.make()
+			p := Chain(punctual(t, name+": outside"), m.policy, punctual(t, name+": inside"))
+			do := func(ctx context.Context) { _, _ = Do(WithKey(ctx, "k"), p, c.fn) }
+			if m.before != nil {
+				m.before(do)
+				synctest.Wait()
+			}
+			do(t.Context())
+			time.Sleep(time.Hour)
+		})
+	}
+}
+
+func TestConfigurationErrorsMatchErrInvalid(t *testing.T) {
+	for name, err := range map[string]error{
+		"timeout":  second(NewTimeout(TimeoutConfig{After: -1})),
+		"bulkhead": second(NewBulkhead(BulkheadConfig{Max: -1})),
+		"fallback": second(NewFallback(FallbackConfig{})),
+		"hedge":    second(NewHedge(HedgeConfig{Max: -1})),
+		"cache":    second(NewCache(CacheConfig[int, int]{TTL: -1})),
+		"collapse": second(NewCollapse(CollapseConfig[int, int]{})),
+		"saga":     second(NewSaga(SagaConfig{UndoTimeout: -1})),
+		"budget":   second(NewBudget(BudgetConfig{Ratio: 101})),
+		"SetMax":   must(NewBulkhead(BulkheadConfig{})).SetMax(0),
+	} {
+		wantErr(t, name, err, ErrInvalid)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
 
 func TestResultsAreOfTheCallsType(t *testing.T) {
 	var isInt, isString, set bool

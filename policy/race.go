@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // errLost is the cause of the contexts of attempts that are not waited for.
@@ -25,7 +26,8 @@ type race struct {
 	started int          // attempts
 	left    int          // further attempts that may be
 	running int          // attempts that nobody heard of yet that they ended
-	first   *attempt     // the first one, when it has ended
+	kept    *attempt     // the one that decides when none is good, of those that have ended
+	sent    bool         // one that has ended was not refused
 
 	// Attempts end under mu: those before the call was over go to ended, the
 	// others to nobody.
@@ -92,30 +94,45 @@ func (r *race) delay(before time.Duration) time.Duration {
 // judge hears of an attempt that has ended; done says that it decides the call.
 func (r *race) judge(a attempt) (done bool, err error) {
 	r.running--
-	if a.n == 1 {
-		r.first = &a
-	}
+	r.sent = r.sent || !a.refused()
 	if a.crash == nil && r.h.good(a.call, a.err, r.begun) {
 		r.c.Adopt(a.call)
-		return true, a.err
+		return true, r.made(a.err)
 	}
 	if a.crash != nil || errors.Is(a.err, ErrGoexit) {
 		r.left = 0
 	}
-	if a.crash != nil && a.n > 1 {
+	switch {
+	case a.crash != nil && a.n > 1:
 		r.dropped(a)
+	case r.kept == nil || a.before(r.kept):
+		r.kept = &a
 	}
 	return false, nil
 }
 
+// before reports whether a decides rather than b: the first that was not refused.
+func (a *attempt) before(b *attempt) bool {
+	if ra, rb := a.refused(), b.refused(); ra != rb {
+		return rb
+	}
+	return a.n < b.n
+}
+
+func (a *attempt) refused() bool { return a.crash == nil && errtree.Refused(a.err) }
+
+// made is err as the error of the call: not one that says that the call was not
+// made when an attempt was, or is being made.
+func (r *race) made(err error) error { return errtree.Made(err, r.sent || r.running > 0) }
+
 // decide ends a call of which no outcome was good. Its first attempt has ended.
 func (r *race) decide() error {
-	a := r.first
-	r.first = nil // not dropped
+	a := r.kept
+	r.kept = nil // not dropped
 	if a.crash == nil {
 		r.c.Adopt(a.call)
 	}
-	return a.result()
+	return r.made(a.result())
 }
 
 // stop ends a call whose caller is gone. What has ended by then still counts.
@@ -129,7 +146,7 @@ func (r *race) stop() error {
 			continue
 		default:
 		}
-		if r.first != nil {
+		if r.kept != nil && (r.kept.n == 1 || r.running == 0) {
 			return r.decide()
 		}
 		return endOf(r.ctx, "hedged call", true)
@@ -186,8 +203,8 @@ func (r *race) finish() {
 	r.over = true
 	close(r.ended)
 	r.mu.Unlock()
-	if r.first != nil && r.first.crash != nil {
-		r.dropped(*r.first)
+	if r.kept != nil && r.kept.crash != nil {
+		r.dropped(*r.kept)
 	}
 	for a := range r.ended {
 		if a.crash != nil {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // SagaConfig says how sagas are undone.
@@ -57,7 +59,8 @@ func (s *Saga) String() string {
 
 // Run calls fn and undoes, unless it returns nil, what its steps have done. It
 // returns fn's error, or an *UndoError with it when something could not be
-// undone. A panic in fn, and runtime.Goexit, pass through when all is undone; then
+// undone; one that says Refused, when a step was made, is wrapped in one that does
+// not. A panic in fn, and runtime.Goexit, pass through when all is undone; then
 // only events tell of an undo that failed.
 func (s *Saga) Run(ctx context.Context, fn func(ctx context.Context, steps *Steps) error) error {
 	if ctx == nil || fn == nil {
@@ -77,13 +80,14 @@ func (s *Saga) run(ctx context.Context, fn func(ctx context.Context, steps *Step
 	}()
 	err = fn(ctx, steps)
 	good = err == nil
-	return err
+	return errtree.Made(err, steps.made.Load() > 0)
 }
 
 // Steps is what a function run by a Saga has done so far. It may be used by
 // several goroutines at once.
 type Steps struct {
 	saga *Saga
+	made atomic.Int64 // steps that were made or are being, whatever came of them
 
 	// mu is held to change the list, not while an undo runs.
 	mu   sync.Mutex
@@ -120,7 +124,11 @@ func Step[R any](ctx context.Context, s *Steps, do func(context.Context) (R, err
 	if s.isOver() {
 		return none, ErrSagaOver
 	}
+	s.made.Add(1)
 	r, err := do(ctx)
+	if errtree.Refused(err) {
+		s.made.Add(-1)
+	}
 	if err != nil || undo == nil {
 		return r, err
 	}

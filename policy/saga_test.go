@@ -187,6 +187,23 @@ func TestSagaUndoThatFails(t *testing.T) {
 	wantErr(t, "all", err, errBoom, errFirst, errSecond)
 }
 
+// A saga that has made a step is none that was never sent, whatever the step that
+// ended it says; not even when all is undone.
+func TestSagaThatMadeAStepIsNotRefused(t *testing.T) {
+	s := must(NewSaga(SagaConfig{}))
+	for name, c := range map[string]struct {
+		first func(context.Context) (int, error)
+		want  bool
+	}{"done": {five, false}, "failed": {fails, false}, "panicked": {panics, false}, "refused": {func(context.Context) (int, error) { return 0, errRefused }, true}} {
+		err := s.Run(t.Context(), func(ctx context.Context, steps *Steps) error {
+			see(func() error { return second(Step(ctx, steps, c.first, nil)) })
+			return second(Step(ctx, steps, func(context.Context) (int, error) { return 0, errRefused }, nil))
+		})
+		wantErr(t, name, err, errRefused)
+		want(t, name, refused(err), c.want)
+	}
+}
+
 func TestSagaLateSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, end := range []error{nil, errBoom} {
@@ -252,5 +269,5 @@ func TestSagaInvalid(t *testing.T) {
 	want(t, "String", must(NewSaga(SagaConfig{Name: "s", UndoTimeout: time.Minute})).String(), "saga s(undo in 1m0s)")
 	want(t, "String", s.String(), "saga(undo)")
 	_, err = NewSaga(SagaConfig{UndoTimeout: -1})
-	want(t, "UndoTimeout", err.Error(), "policy: SagaConfig.UndoTimeout is -1ns, want 0 or more")
+	want(t, "UndoTimeout", err.Error(), "policy: invalid: SagaConfig.UndoTimeout is -1ns, want 0 or more")
 }

@@ -316,7 +316,7 @@ func TestTimeoutAllocations(t *testing.T) {
 
 func TestTimeoutConfig(t *testing.T) {
 	_, err := NewTimeout(TimeoutConfig{After: -time.Second})
-	want(t, "After", err.Error(), "policy: TimeoutConfig.After is -1s, want 0 or more")
+	want(t, "After", err.Error(), "policy: invalid: TimeoutConfig.After is -1s, want 0 or more")
 	want(t, "String", must(NewTimeout(TimeoutConfig{Name: "t", AfterFor: func(context.Context) time.Duration { return 0 }, Abandon: true})).String(),
 		"timeout t(1s, by call, abandons)")
 }
