@@ -16,18 +16,25 @@ import (
 //   - when another attempt was due but ctx ended first: an error that matches
 //     ctx.Err(), context.Cause(ctx) and the last error. When ctx's deadline comes
 //     before the wait's end, one that matches context.DeadlineExceeded and the
-//     last error, at once.
+//     last error, at once; but a result that RetryOnResult would have repeated is
+//     then returned without one, unless cfg has FailOnResult.
+//
+// An error says by a method Refused() bool that nothing was sent only if every
+// attempt was refused, or none began. One that is not retried is wrapped if it
+// would say so wrongly.
 //
 // fn gets ctx, from the second call on one that descends from it and tells the
 // attempt; see FromContext. Once ctx has ended, no attempt begins, not even the
 // first, and a wait ends at once; but Do does not cut fn short: fn has to heed
-// ctx itself. A cfg for which Validate returns an error, and a nil fn, are
-// refused with an error that matches ErrInvalid.
+// ctx itself. A cfg for which Validate returns an error, a nil ctx and a nil fn
+// are refused with an error that matches ErrInvalid.
 //
 // Everything happens on the caller's goroutine. What panics in fn, or in a
 // function of cfg, passes through, as does runtime.Goexit. A call that succeeds
-// at once allocates nothing, but cfg is looked through each time: DoWith, by a
-// Retry that was made before, does without.
+// at once allocates nothing, but cfg is looked through each time; and with a
+// Budget, RetryOnResult or BeforeRetry a Retry is made of it for each call, which
+// takes several allocations. DoWith, by a Retry that New made before, does
+// without either.
 func Do[R any](ctx context.Context, cfg Config, fn func(context.Context) (R, error)) (R, error) {
 	var none R
 	if err := cfg.invalid(); err != nil {
@@ -36,9 +43,12 @@ func Do[R any](ctx context.Context, cfg Config, fn func(context.Context) (R, err
 	if cfg.layered() {
 		return DoWith(ctx, newRetry(cfg), fn)
 	}
-	start, err := begin(ctx, fn != nil, cfg.timed())
+	if ctx == nil || fn == nil {
+		return none, errCall
+	}
+	start, err := begin(ctx, cfg.timed())
 	if err != nil {
-		return none, err
+		return none, cfg.mapped(err)
 	}
 	result, err := fn(ctx)
 	if err == nil {
@@ -49,13 +59,16 @@ func Do[R any](ctx context.Context, cfg Config, fn func(context.Context) (R, err
 
 // DoWith is Do by the Config of r, which New has looked through.
 func DoWith[R any](ctx context.Context, r *Retry, fn func(context.Context) (R, error)) (R, error) {
-	if r.chain != nil && fn != nil {
+	var none R
+	if ctx == nil || fn == nil {
+		return none, errCall
+	}
+	if r.chain != nil {
 		return policy.Do(ctx, r.chain, fn)
 	}
-	start, err := begin(ctx, fn != nil, r.timed)
+	start, err := begin(ctx, r.timed)
 	if err != nil {
-		var none R
-		return none, err
+		return none, r.cfg.mapped(err)
 	}
 	result, err := fn(ctx)
 	if err == nil {
@@ -64,14 +77,13 @@ func DoWith[R any](ctx context.Context, r *Retry, fn func(context.Context) (R, e
 	return repeat(ctx, &r.cfg, start, fn, result, err)
 }
 
+var errCall = fmt.Errorf("%w: nil context or function", ErrInvalid)
+
 // begin returns when the first attempt begins, if that matters, or why it does not
 // begin.
-func begin(ctx context.Context, callable, timed bool) (start time.Time, err error) {
-	if !callable {
-		return start, fmt.Errorf("%w: the function is nil", ErrInvalid)
-	}
+func begin(ctx context.Context, timed bool) (start time.Time, err error) {
 	if ctx.Err() != nil {
-		return start, ended(ctx, 0, nil)
+		return start, notBegun(ctx)
 	}
 	if timed {
 		start = time.Now()

@@ -113,11 +113,44 @@ func TestDoWithAnEndedContextRunsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	s := newScript(0, nil)
-	_, err := Do(ctx, Config{}, s.run)
-	if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) || err.Error() != "retry: context canceled: cause before the first attempt" {
-		t.Error(err)
+	for name, cfg := range map[string]Config{
+		"nothing": {},
+		"result":  {RetryOnResult: policy.OnResult(func(int) bool { return false })},
+		"budget":  {Budget: newBudget(t)},
+		"before":  {BeforeRetry: func(*policy.Call) {}},
+	} {
+		r, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, one := Do(ctx, cfg, s.run)
+		_, two := DoWith(ctx, r, s.run)
+		_, three := policy.Do(ctx, policy.Chain(r), s.run)
+		for _, err := range []error{one, two, three} {
+			if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) || err.Error() != "retry: context canceled: cause before the first attempt" || !refused(err) {
+				t.Errorf("%s: %v, refused: %v", name, err, refused(err))
+			}
+		}
+		cfg.OnError = func(err error) error { return fmt.Errorf("mapped: %w", err) }
+		r, _ = New(cfg)
+		_, four := Do(ctx, cfg, s.run)
+		_, five := DoWith(ctx, r, s.run)
+		for _, err := range []error{four, five} {
+			if err == nil || err.Error() != "mapped: "+one.Error() {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 	s.ran(t)
+}
+
+func newBudget(t testing.TB) *policy.Budget {
+	t.Helper()
+	b, err := policy.NewBudget(policy.BudgetConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func TestDoEndsItsWaitWithTheContext(t *testing.T) {
@@ -248,7 +281,67 @@ func TestDoRefusesBadInput(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	var none context.Context
+	for _, cfg := range []Config{{}, {BeforeRetry: func(*policy.Call) {}}} {
+		if _, err := Do(none, cfg, s.run); !errors.Is(err, ErrInvalid) {
+			t.Error(err)
+		}
+		r, _ := New(cfg)
+		if _, err := DoWith(none, r, s.run); !errors.Is(err, ErrInvalid) {
+			t.Error(err)
+		}
+	}
 	s.ran(t)
+}
+
+// As MaxElapsed ends repetitions of a result with that result, so does a deadline
+// that has no time for another.
+func TestResultIsReturnedWhenThereIsNoTimeForAnother(t *testing.T) {
+	pending := policy.OnResult(func(n int) bool { return n == 202 })
+	refuses := func(context.Context, time.Duration) error { return errBoom }
+	for name, tt := range map[string]struct {
+		cfg    Config
+		within time.Duration
+		cancel time.Duration
+		err    error
+	}{
+		"MaxElapsed":               {Config{MaxElapsed: ms}, time.Hour, time.Hour, nil},
+		"deadline":                 {Config{}, ms, time.Hour, nil},
+		"deadline, later":          {Config{}, 501 * ms, time.Hour, nil},
+		"Wait":                     {Config{Wait: refuses}, time.Hour, time.Hour, nil},
+		"MaxElapsed, an error":     {Config{MaxElapsed: ms, FailOnResult: true}, time.Hour, time.Hour, ErrExhausted},
+		"deadline, an error":       {Config{FailOnResult: true}, ms, time.Hour, context.DeadlineExceeded},
+		"cancelled while it waits": {Config{}, time.Hour, ms, context.Canceled},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), tt.within)
+			defer cancel()
+			time.AfterFunc(tt.cancel, cancel)
+			tt.cfg.RetryOnResult = pending
+			n, err := Do(ctx, tt.cfg, func(context.Context) (int, error) { return 202, nil })
+			if n != 202 || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+				t.Errorf("%s: %v, %v", name, n, err)
+			}
+		})
+	}
+}
+
+// A function that ends its goroutine, as FailNow does, is not called again, where
+// that is an error.
+func TestGoexitIsNotRepeated(t *testing.T) {
+	timeout, err := policy.NewTimeout(policy.TimeoutConfig{Abandon: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{Backoff: backoff.None, RetryIf: func(error) bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	_, err = policy.Do(t.Context(), policy.Chain(r, timeout), func(context.Context) (int, error) { n++; runtime.Goexit(); return 0, nil })
+	if n != 1 || err != policy.ErrGoexit {
+		t.Errorf("it ran %d times: %v", n, err)
+	}
 }
 
 func TestPanicAndGoexitPassThroughDo(t *testing.T) {

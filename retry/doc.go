@@ -8,7 +8,8 @@
 // is a loop around it, and [DoWith] the same by a Config that was looked through
 // once, for what is called often. The zero Config makes 3 attempts, waits 500 ms
 // and then 1 s between them, and retries every error but those of contexts and
-// those that say they are permanent.
+// those that say they are permanent. [New] makes a [Retry] of it, which is a layer
+// for package policy.
 //
 // # What errors can say
 //
@@ -22,7 +23,7 @@
 // A Config is a value that is only read; one serves any number of goroutines, as
 // long as its functions do. Do runs everything on its caller's goroutine.
 //
-// Nothing here limits how much all callers together retry, nor knows that a
-// whole host asked to be left alone: the first is a budget's work, the second a
-// governor's.
+// How much all callers together retry is bounded only by a Budget that their
+// Configs share. Nothing here knows that a whole host asked to be left alone: that
+// is a governor's work.
 package retry

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // Permanent wraps err as one that is never retried, whatever a RetryIf says. The
@@ -25,7 +27,7 @@ func (e *permanentError) Permanent() bool { return true }
 // Permanent() bool that returns true. One that returns false says nothing about
 // the errors around and below it.
 func IsPermanent(err error) bool {
-	return find(err, func(e interface{ Permanent() bool }) bool { return e.Permanent() })
+	return errtree.Find(err, func(e interface{ Permanent() bool }) bool { return e.Permanent() })
 }
 
 // After wraps err as one after which at least d is waited before the next
@@ -51,39 +53,7 @@ func (e *afterError) RetryAfter() time.Duration { return e.d }
 // whether it asks at all: the longest of what the methods RetryAfter()
 // time.Duration of err, and of the errors in its tree, return. Less than 0 is
 // ignored.
-func RetryAfter(err error) (hint time.Duration, ok bool) {
-	find(err, func(e interface{ RetryAfter() time.Duration }) bool {
-		if d := e.RetryAfter(); d >= 0 {
-			hint, ok = max(hint, d), true
-		}
-		return false
-	})
-	return hint, ok
-}
-
-// find calls yes for every error in err's tree that is a T, until it returns
-// true. errors.AsType would stop at the first T, which may have nothing to say.
-func find[T any](err error, yes func(T) bool) bool {
-	for err != nil {
-		if e, ok := err.(T); ok && yes(e) {
-			return true
-		}
-		switch e := err.(type) {
-		case interface{ Unwrap() error }:
-			err = e.Unwrap()
-		case interface{ Unwrap() []error }:
-			for _, branch := range e.Unwrap() {
-				if find(branch, yes) {
-					return true
-				}
-			}
-			return false
-		default:
-			return false
-		}
-	}
-	return false
-}
+func RetryAfter(err error) (hint time.Duration, ok bool) { return errtree.RetryAfter(err) }
 
 // ErrResult is the error, in an *ExhaustedError, of a result that
 // Config.RetryOnResult would have repeated.
@@ -96,15 +66,22 @@ var ErrExhausted = errors.New("retry: exhausted")
 // been attempts or time left. It matches ErrExhausted and unwraps to Err; get at
 // its fields with errors.AsType[*retry.ExhaustedError].
 type ExhaustedError struct {
+	Name     string        // Config.Name
 	Attempts int           // how many were made
 	Elapsed  time.Duration // to the end of the last, from the beginning of the first where MaxElapsed or the schedule depends on that, else from its end
 	Reason   Reason        // which limit it was
 	Err      error         // of the last attempt
+
+	sent bool // an attempt was not refused
 }
 
 // Error says how many attempts were made in which time, and the last error.
 func (e *ExhaustedError) Error() string {
-	return fmt.Sprintf("retry: %v after attempt %d and %v: %v", e.Reason, e.Attempts, e.Elapsed, e.Err)
+	s := "retry: "
+	if e.Name != "" {
+		s += e.Name + ": "
+	}
+	return s + fmt.Sprintf("%v after attempt %d and %v: %v", e.Reason, e.Attempts, e.Elapsed, e.Err)
 }
 
 // Unwrap returns Err.
@@ -112,3 +89,7 @@ func (e *ExhaustedError) Unwrap() error { return e.Err }
 
 // Is reports whether target is ErrExhausted.
 func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
+
+// Refused reports whether every attempt was refused further in, so that none was
+// sent.
+func (e *ExhaustedError) Refused() bool { return !e.sent && errtree.Refused(e.Err) }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/policy"
 	"github.com/flyball-go/flyball/retry"
 )
 
@@ -45,6 +47,48 @@ func ExampleDoWith() {
 	// Output:
 	// a <nil> 3
 	// b <nil> 3
+}
+
+// As a layer it describes itself, for tests that pin down how a program is guarded.
+func ExampleNew_described() {
+	patient, err := retry.New(retry.Config{Name: "acme", Attempts: 5, Backoff: backoff.FullJitter{Of: backoff.Exponential{Max: time.Minute}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p := policy.Stack(patient)
+	fmt.Println(p)
+	fmt.Println(policy.Run(context.Background(), p, func(context.Context) error { return retry.Permanent(errBusy) }))
+	// Output:
+	// retry acme(5 attempts, full jitter(exponential 500ms x2 up to 1m0s))
+	// busy
+}
+
+// A call whose attempts were all refused within was never sent: it may be sent
+// elsewhere. One that was sent, and may have had its effect, is another matter.
+func ExampleExhaustedError_Refused() {
+	for _, sent := range []bool{false, true} {
+		n := 0
+		_, err := retry.Do(context.Background(), retry.Config{Backoff: backoff.None}, func(context.Context) (int, error) {
+			if n++; n == 1 && sent {
+				return 0, errBusy
+			}
+			return 0, &breaker.OpenError{}
+		})
+		e, _ := errors.AsType[*retry.ExhaustedError](err)
+		fmt.Println(e.Err, "- refused:", e.Refused())
+	}
+	// Output:
+	// breaker: open - refused: true
+	// breaker: open - refused: false
+}
+
+// A server may ask for more than anybody would wait.
+func ExampleConfig_maxRetryAfter() {
+	cfg := retry.Config{MaxRetryAfter: time.Hour}
+	wait, again, _ := cfg.Next(backoff.Step{Attempt: 1, Err: retry.After(100*365*24*time.Hour, errBusy)})
+	fmt.Println(wait, again)
+	// Output: 1h0m0s true
 }
 
 func ExampleConfig_Next() {
@@ -180,8 +224,8 @@ func ExampleConfig_Validate() {
 	}
 	// Output:
 	// false <nil>
-	// true retry: invalid configuration: MaxElapsed is -1s, less than 0
-	// true retry: invalid configuration: Backoff: backoff: invalid schedule: Exponential.Initial is -1s, less than 0
+	// true retry: invalid: MaxElapsed is -1s, less than 0
+	// true retry: invalid: Backoff: backoff: invalid schedule: Exponential.Initial is -1s, less than 0
 }
 
 // Of a call that failed nobody may know whether it was executed: its answer may

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -45,7 +46,7 @@ func (c *Config) layered() bool {
 // Layer returns policy.RetryLayer.
 func (r *Retry) Layer() policy.Layer { return policy.RetryLayer }
 
-// String describes the policy: "retry(3 attempts, {500ms 2 1m0s})".
+// String describes the policy: "retry(3 attempts, exponential 500ms x2 up to 1m0s)".
 func (r *Retry) String() string {
 	attempts := r.cfg.Attempts
 	if attempts == 0 {
@@ -59,10 +60,10 @@ func (r *Retry) String() string {
 	if schedule == nil {
 		schedule = defaultBackoff
 	}
-	if c, ok := schedule.(backoff.Constant); ok {
-		what = append(what, time.Duration(c).String())
+	if s, ok := schedule.(fmt.Stringer); ok {
+		what = append(what, s.String())
 	} else {
-		what = append(what, fmt.Sprint(schedule))
+		what = append(what, fmt.Sprintf("%T", schedule))
 	}
 	if r.cfg.MaxElapsed > 0 {
 		what = append(what, "within "+r.cfg.MaxElapsed.String())
@@ -80,6 +81,9 @@ func (r *Retry) String() string {
 // Wrap puts the repetitions around next.
 func (r *Retry) Wrap(next policy.Handler) policy.Handler {
 	return r.cfg.Budget.Around(func(c *policy.Call) error {
+		if ctx := c.Context(); ctx.Err() != nil {
+			return r.cfg.mapped(notBegun(ctx))
+		}
 		var start time.Time
 		if r.timed {
 			start = c.Now()
@@ -122,23 +126,24 @@ func (r *Retry) repeat(c *policy.Call, next policy.Handler, start time.Time, err
 // with schedule's delay in between, and returns the last result: with an error
 // when fn failed, or when ctx ended, which it does at once. Step.Attempt is how
 // many calls were made, Step.Err nil. A nil schedule, and an invalid one, are
-// refused with an error that matches backoff.ErrInvalid.
+// refused with an error that matches backoff.ErrInvalid, a nil ctx or fn with
+// ErrInvalid.
 func Repeat[R any](ctx context.Context, schedule backoff.Schedule, fn func(context.Context) (R, error)) (R, error) {
 	var result R
-	if fn == nil {
-		return result, fmt.Errorf("%w: the function is nil", ErrInvalid)
+	if ctx == nil || fn == nil {
+		return result, errCall
 	}
 	if err := backoff.Validate(schedule); err != nil {
 		return result, err
 	}
 	if ctx.Err() != nil {
-		return result, ended(ctx, 0, nil)
+		return result, notBegun(ctx)
 	}
 	r := run{cfg: new(Config), start: time.Now()}
 	for {
 		result, err := fn(ctx)
 		if err != nil {
-			return result, err
+			return result, errtree.Made(err, r.step.Attempt > 0)
 		}
 		r.step.Attempt++
 		r.step.Elapsed = time.Since(r.start)
@@ -148,7 +153,7 @@ func Repeat[R any](ctx context.Context, schedule backoff.Schedule, fn func(conte
 		}
 		r.step.Prev = max(0, wait)
 		if err := r.wait(ctx, r.step.Prev); err != nil {
-			return result, err
+			return result, errtree.SaysRefused(err, false)
 		}
 	}
 }

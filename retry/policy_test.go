@@ -127,6 +127,98 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	}
 }
 
+func TestEndOfTheContextBetweenAttemptsIsTold(t *testing.T) {
+	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 700*ms)
+		},
+		"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(700*ms, cancel)
+			return ctx, cancel
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := end(t.Context())
+			defer cancel()
+			var heard []event.Event
+			_, err := Do(ctx, Config{OnEvent: func(e event.Event) { heard = append(heard, e) }}, newScript(9, errBoom).run)
+			if len(heard) != 2 {
+				t.Fatalf("%s: heard %+v", name, heard)
+			}
+			if e := heard[1]; e.Kind != event.GaveUp || e.Attempt != 2 || e.Err.Error() != err.Error() || !errors.Is(e.Err, errBoom) {
+				t.Errorf("%s: %v: heard %+v", name, err, e)
+			}
+		})
+	}
+}
+
+func TestLongHintsAreClampedAndThatIsTold(t *testing.T) {
+	for limit, want := range map[time.Duration]time.Duration{0: 24 * time.Hour, time.Minute: time.Minute} {
+		for hint, clamped := range map[time.Duration]bool{want: false, want + 1: true, 100 * 365 * 24 * time.Hour: true} {
+			synctest.Test(t, func(t *testing.T) {
+				var heard []event.Event
+				start, err := time.Now(), After(hint, errBoom)
+				_, _ = Do(t.Context(), Config{Attempts: 2, MaxRetryAfter: limit, OnEvent: func(e event.Event) {
+					if e.Kind == event.Clamped {
+						heard = append(heard, e)
+					}
+				}}, func(context.Context) (int, error) { return 0, err })
+				if got := time.Since(start); got != want {
+					t.Errorf("%v of %v: waited %v", hint, limit, got)
+				}
+				if len(heard) > 0 != clamped || clamped && (len(heard) != 1 || heard[0].Delay != want || heard[0].Err != err || heard[0].Source != "RetryAfter") {
+					t.Errorf("%v of %v: heard %+v", hint, limit, heard)
+				}
+			})
+		}
+	}
+}
+
+// punctual is a layer that compares the time it is told with the clock.
+type punctual struct{ t *testing.T }
+
+func (p punctual) Layer() policy.Layer { return policy.RetryLayer }
+func (p punctual) String() string      { return "punctual" }
+func (p punctual) Wrap(next policy.Handler) policy.Handler {
+	check := func(c *policy.Call) {
+		if late := time.Since(c.Now()); late != 0 {
+			p.t.Errorf("told a time that is %v old", late)
+		}
+	}
+	return func(c *policy.Call) error {
+		check(c)
+		defer check(c)
+		return next(c)
+	}
+}
+
+func TestRepetitionsSayThatTimeHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refuses := &layer{err: errBoom} // before the function, which takes time of itself
+		_, _ = policy.Do(t.Context(), policy.Chain(punctual{t}, r, punctual{t}, refuses), newScript(0, nil).run)
+		if refuses.n != 3 {
+			t.Errorf("%d attempts", refuses.n)
+		}
+	})
+}
+
+// layer lets nothing through.
+type layer struct {
+	n   int
+	err error
+}
+
+func (l *layer) Layer() policy.Layer { return policy.ChaosLayer }
+func (l *layer) String() string      { return "layer" }
+func (l *layer) Wrap(policy.Handler) policy.Handler {
+	return func(*policy.Call) error { l.n++; return l.err }
+}
+
 func TestBudgetBoundsWhatIsRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget, err := policy.NewBudget(policy.BudgetConfig{Min: 1})
@@ -241,6 +333,10 @@ func TestRepeatGoesOnWhileItSucceeds(t *testing.T) {
 		if _, err := Repeat[int](t.Context(), backoff.None, nil); !errors.Is(err, ErrInvalid) {
 			t.Error(err)
 		}
+		var none context.Context
+		if _, err := Repeat(none, backoff.None, s.run); !errors.Is(err, ErrInvalid) {
+			t.Error(err)
+		}
 	})
 }
 
@@ -255,7 +351,9 @@ func TestHealthyCallThroughThePolicyAllocatesNothing(t *testing.T) {
 func TestPolicyDescribesItself(t *testing.T) {
 	budget, _ := policy.NewBudget(policy.BudgetConfig{})
 	for want, cfg := range map[string]Config{
-		"retry(3 attempts, {500ms 2 1m0s})":                                          {},
+		"retry(3 attempts, exponential 500ms x2 up to 1m0s)":                         {},
+		"retry(3 attempts, full jitter(1s))":                                         {Backoff: backoff.FullJitter{Of: backoff.Constant(sec)}},
+		"retry(3 attempts, retry.negative)":                                          {Backoff: negative{}},
 		"retry x(any number of attempts, 1s, within 1m0s, 20% of calls, at least 3)": {Name: "x", Attempts: -1, Backoff: backoff.Constant(sec), MaxElapsed: time.Minute, Budget: budget},
 	} {
 		r, err := New(cfg)

@@ -14,10 +14,10 @@ import (
 // Config says which failures are repeated, how often and when. The zero value is
 // ready; see each field's default.
 //
-// Next, and a governor, go by Attempts, Backoff, MaxElapsed and RetryIf; the rest
-// is for a Retry, and for Do.
+// Next, and a governor, go by Attempts, Backoff, MaxElapsed, MaxRetryAfter and
+// RetryIf; the rest is for a Retry, and for Do.
 type Config struct {
-	// Name appears in events.
+	// Name appears in events and errors.
 	Name string
 
 	// Attempts is how many attempts are made at most, counting the first. 0 means
@@ -33,8 +33,13 @@ type Config struct {
 	// not made, and not waited for. 0 means no limit.
 	MaxElapsed time.Duration
 
+	// MaxRetryAfter bounds what errors ask for by their RetryAfter; a longer wait
+	// is clamped, and an event says so. 0 means 24 h.
+	MaxRetryAfter time.Duration
+
 	// RetryIf says which errors are repeated; it is not asked about those that
-	// never are: permanent ones (IsPermanent) and context.Canceled. nil means all
+	// never are: permanent ones (IsPermanent), context.Canceled, and
+	// policy.ErrGoexit, of a function that ended its goroutine. nil means all
 	// others but context.DeadlineExceeded. To repeat an attempt that ran into a
 	// timeout of its own, have a RetryIf that says so.
 	RetryIf func(error) bool
@@ -44,29 +49,30 @@ type Config struct {
 	RetryOnResult policy.Predicate
 
 	// FailOnResult makes a call whose last result is still one to be repeated
-	// fail with an *ExhaustedError around ErrResult. Otherwise it succeeds, with
-	// that result.
+	// fail with an *ExhaustedError around ErrResult, or with one of its context
+	// when that has no time for another attempt. Otherwise it succeeds, with that
+	// result, unless its context has ended.
 	FailOnResult bool
 
 	// Budget bounds repetitions by the traffic. nil means no bound.
 	Budget *policy.Budget
 
 	// BeforeRetry is called before each repetition, with the result that it will
-	// replace: to close it, to count, to replace the call's context. It may read
-	// FromContext. nil: nothing is.
+	// replace: to close it, to count. It may read FromContext. nil: nothing is.
 	BeforeRetry func(c *policy.Call)
 
 	// Wait waits for d, or until ctx ends, and then returns the cause. A function
 	// of your own may wait in another way, or not at all. nil means a timer.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// OnError replaces the error that leaves the policy, an ExhaustedError or one
-	// that is not repeated; nil as a replacement is success. A panic in it passes
-	// through. nil: errors stay as they are.
+	// OnError replaces the error that leaves the policy, its own or one that is
+	// not repeated; nil as a replacement is success. A panic in it passes through.
+	// nil: errors stay as they are.
 	OnError func(error) error
 
-	// OnEvent hears of Retry, Recovered, GaveUp, Ignored and BudgetSpent, on the
-	// goroutine of the call. A panic in it is dropped. nil: nobody does.
+	// OnEvent hears of Retry, Recovered, GaveUp, also when the context ends a call
+	// between two attempts, Ignored, BudgetSpent and Clamped, on the goroutine of
+	// the call. A panic in it is dropped. nil: nobody does.
 	OnEvent func(event.Event)
 }
 
@@ -75,8 +81,9 @@ const defaultAttempts = 3
 // defaultBackoff is a constant in all but name.
 var defaultBackoff backoff.Schedule = backoff.Exponential{Initial: 500 * time.Millisecond, Multiplier: 2, Max: time.Minute}
 
-// ErrInvalid is matched, with errors.Is, by what Config.Validate returns.
-var ErrInvalid = errors.New("retry: invalid configuration")
+// ErrInvalid is matched, with errors.Is, by what Config.Validate returns, and by
+// the errors for a nil context or function.
+var ErrInvalid = errors.New("retry: invalid")
 
 // Validate returns an error that names a field that is out of range and its
 // value, or nil. What is wrong with Backoff matches backoff.ErrInvalid too.
@@ -85,6 +92,9 @@ func (c Config) Validate() error { return c.invalid() }
 func (c *Config) invalid() error {
 	if c.MaxElapsed < 0 {
 		return fmt.Errorf("%w: MaxElapsed is %v, less than 0", ErrInvalid, c.MaxElapsed)
+	}
+	if c.MaxRetryAfter < 0 {
+		return fmt.Errorf("%w: MaxRetryAfter is %v, less than 0", ErrInvalid, c.MaxRetryAfter)
 	}
 	if c.Backoff == nil {
 		return nil
@@ -124,11 +134,11 @@ func (r Reason) String() string {
 // tree of the error a few times.
 //
 // The wait is 0 or more: what Backoff says, or what the error's RetryAfter asks
-// for, whichever is longer. Of the reasons against, the first that applies is
+// for, up to MaxRetryAfter, whichever is longer. Of the reasons against, the first that applies is
 // given, in the order in which they are declared.
 //
-// An invalid Config does no harm: a negative MaxElapsed counts as 0, and
-// whatever is wrong with Backoff is treated as that package says.
+// An invalid Config does no harm: a negative MaxElapsed or MaxRetryAfter counts as
+// 0, and whatever is wrong with Backoff is treated as that package says.
 func (c Config) Next(s backoff.Step) (wait time.Duration, again bool, why Reason) {
 	if s.Err == nil {
 		return 0, false, Succeeded
@@ -153,7 +163,7 @@ func (c Config) Next(s backoff.Step) (wait time.Duration, again bool, why Reason
 	}
 	wait = max(wait, 0)
 	if hint, ok := RetryAfter(s.Err); ok {
-		wait = max(wait, hint)
+		wait = max(wait, min(hint, c.maxRetryAfter()))
 	}
 	// Subtracted, not added, since the sum may be more than a Duration holds.
 	if elapsed := max(s.Elapsed, 0); c.MaxElapsed > 0 && wait > c.MaxElapsed-elapsed {
@@ -162,12 +172,19 @@ func (c Config) Next(s backoff.Step) (wait time.Duration, again bool, why Reason
 	return wait, true, Again
 }
 
+func (c *Config) maxRetryAfter() time.Duration {
+	if c.MaxRetryAfter <= 0 {
+		return 24 * time.Hour
+	}
+	return c.MaxRetryAfter
+}
+
 // retries reports whether err is one that is repeated.
 func (c Config) retries(err error) bool {
 	if err == ErrResult {
 		return true // RetryOnResult has said so
 	}
-	if IsPermanent(err) || errors.Is(err, context.Canceled) {
+	if IsPermanent(err) || errors.Is(err, context.Canceled) || errors.Is(err, policy.ErrGoexit) {
 		return false
 	}
 	if c.RetryIf != nil {

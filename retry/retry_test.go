@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/policy"
 )
 
 var errBoom = errors.New("boom")
@@ -49,6 +50,7 @@ func TestDefaultRetriesEveryErrorButContextErrorsAndPermanentOnes(t *testing.T) 
 		{context.DeadlineExceeded, Ignored},
 		{fmt.Errorf("get: %w", context.DeadlineExceeded), Ignored},
 		{errors.Join(errBoom, context.Canceled), Ignored},
+		{policy.ErrGoexit, Ignored},
 		{Permanent(errBoom), Ignored},
 		{fmt.Errorf("get: %w", Permanent(errBoom)), Ignored},
 	} {
@@ -95,7 +97,11 @@ func TestNext(t *testing.T) {
 		{"hint over backoff", Config{Backoff: sec}, backoff.Step{Attempt: 1, Err: After(5*time.Second, errBoom)}, "5s true again"},
 		{"backoff over hint", Config{Backoff: sec}, backoff.Step{Attempt: 1, Err: After(time.Millisecond, errBoom)}, "1s true again"},
 		{"negative hint", Config{Backoff: sec}, backoff.Step{Attempt: 1, Err: After(math.MinInt64, errBoom)}, "1s true again"},
-		{"longest hint", Config{Backoff: sec}, backoff.Step{Attempt: 1, Elapsed: longest, Err: After(longest, errBoom)}, longest.String() + " true again"},
+		{"longest hint", Config{Backoff: sec}, backoff.Step{Attempt: 1, Elapsed: longest, Err: After(longest, errBoom)}, "24h0m0s true again"},
+		{"backoff over the longest hint", Config{Backoff: backoff.Constant(longest)}, backoff.Step{Attempt: 1, Err: After(longest, errBoom)}, longest.String() + " true again"},
+		{"clamped hint", Config{Backoff: sec, MaxRetryAfter: time.Minute}, backoff.Step{Attempt: 1, Err: After(time.Minute+1, errBoom)}, "1m0s true again"},
+		{"clamped hint within time", Config{Backoff: sec, MaxRetryAfter: time.Minute, MaxElapsed: time.Minute}, backoff.Step{Attempt: 1, Err: After(time.Hour, errBoom)}, "1m0s true again"},
+		{"negative MaxRetryAfter counts as none", Config{Backoff: sec, MaxRetryAfter: -1}, backoff.Step{Attempt: 1, Err: After(time.Hour, errBoom)}, "1h0m0s true again"},
 		{"negative backoff", Config{Backoff: negative{}}, backoff.Step{Attempt: 1, Err: errBoom}, "0s true again"},
 		{"within time", Config{Backoff: sec, MaxElapsed: 3 * time.Second}, backoff.Step{Attempt: 1, Elapsed: 2 * time.Second, Err: errBoom}, "1s true again"},
 		{"past time", Config{Backoff: sec, MaxElapsed: 3*time.Second - 1}, backoff.Step{Attempt: 1, Elapsed: 2 * time.Second, Err: errBoom}, "0s false out of time"},
@@ -136,6 +142,10 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 	}
 	err := Config{MaxElapsed: -time.Second}.Validate()
 	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "MaxElapsed is -1s") {
+		t.Error(err)
+	}
+	err = Config{MaxRetryAfter: -time.Second}.Validate()
+	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "MaxRetryAfter is -1s") {
 		t.Error(err)
 	}
 	err = Config{Backoff: backoff.Exponential{Multiplier: math.NaN()}}.Validate()

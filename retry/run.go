@@ -8,6 +8,7 @@ import (
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // run is one call and its repetitions, as far as it does not depend on who makes
@@ -17,6 +18,7 @@ type run struct {
 	start time.Time    // of the first attempt; zero until it is needed
 	step  backoff.Step // the last attempt
 	taken bool         // a repetition of Config.Budget is
+	sent  bool         // an attempt was not refused further in
 }
 
 // failed takes note of an attempt that ended with err, decides, and waits. It
@@ -32,33 +34,62 @@ func (r *run) failed(ctx context.Context, err error) (again bool, final error) {
 	s.Attempt++
 	s.Elapsed = now.Sub(r.start)
 	s.Err = err
+	r.sent = r.sent || !errtree.Refused(err)
 	wait, again, why := r.cfg.Next(*s)
-	if again {
-		if r.taken = r.cfg.Budget.Take(); !r.taken {
-			again, why = false, OutOfBudget
-			r.emit(event.Event{Kind: event.BudgetSpent, Attempt: s.Attempt + 1, Err: err})
-		}
+	if again && !r.afford() {
+		again, why = false, OutOfBudget
 	}
-	switch {
-	case again:
-	case why == Ignored:
-		r.emit(event.Event{Kind: event.Ignored, Attempt: s.Attempt, Err: err})
-		return false, r.cfg.mapped(err)
-	default:
-		r.emit(event.Event{Kind: event.GaveUp, Attempt: s.Attempt, Err: err})
-		if err == ErrResult && !r.cfg.FailOnResult {
-			return false, nil
-		}
-		return false, r.cfg.mapped(&ExhaustedError{Attempts: s.Attempt, Elapsed: s.Elapsed, Reason: why, Err: err})
+	if !again {
+		return false, r.over(why)
+	}
+	if hint, _ := RetryAfter(err); hint > wait {
+		r.emit(event.Event{Kind: event.Clamped, Delay: wait, Source: "RetryAfter", Err: err})
 	}
 	s.Prev = wait
-	if err := r.wait(ctx, wait); err != nil {
+	if stop := r.wait(ctx, wait); stop != nil {
 		r.giveBack()
-		return false, r.cfg.mapped(err)
+		return false, r.stopped(ctx, stop)
 	}
 	r.emit(event.Event{Kind: event.Retry, Attempt: s.Attempt, Delay: wait, Err: err})
 	return true, nil
 }
+
+// afford takes a repetition of the budget.
+func (r *run) afford() bool {
+	if r.taken = r.cfg.Budget.Take(); !r.taken {
+		r.emit(event.Event{Kind: event.BudgetSpent, Attempt: r.step.Attempt + 1, Err: r.step.Err})
+	}
+	return r.taken
+}
+
+// over is the error of a call whose last attempt is not repeated.
+func (r *run) over(why Reason) error {
+	s := &r.step
+	if why == Ignored {
+		r.emit(event.Event{Kind: event.Ignored, Attempt: s.Attempt, Err: s.Err})
+		return r.cfg.mapped(errtree.Made(s.Err, r.sent))
+	}
+	r.emit(event.Event{Kind: event.GaveUp, Attempt: s.Attempt, Err: s.Err})
+	if r.resultWillDo() {
+		return nil
+	}
+	return r.cfg.mapped(&ExhaustedError{
+		Name: r.cfg.Name, Attempts: s.Attempt, Elapsed: s.Elapsed, Reason: why, Err: s.Err, sent: r.sent,
+	})
+}
+
+// stopped is the error of a call that stop ends before its next attempt.
+func (r *run) stopped(ctx context.Context, stop error) error {
+	r.emit(event.Event{Kind: event.GaveUp, Attempt: r.step.Attempt, Err: stop})
+	if r.resultWillDo() && ctx.Err() == nil {
+		return nil
+	}
+	return r.cfg.mapped(errtree.SaysRefused(stop, !r.sent))
+}
+
+// resultWillDo reports whether the last attempt had a result that is returned when
+// there is no other attempt.
+func (r *run) resultWillDo() bool { return r.step.Err == ErrResult && !r.cfg.FailOnResult }
 
 // wait waits before the next attempt. Its error says that ctx does not allow it.
 func (r *run) wait(ctx context.Context, d time.Duration) error {
@@ -148,6 +179,9 @@ func tooLate(wait time.Duration, attempts int, err error) error {
 	}
 	return fmt.Errorf("%w: %w", text, err)
 }
+
+// notBegun is the error for a ctx that ended before the first attempt.
+func notBegun(ctx context.Context) error { return errtree.SaysRefused(ended(ctx, 0, nil), true) }
 
 // ended is the error for a ctx that has ended after so many attempts, of which
 // the last ended with err.
