@@ -231,10 +231,7 @@ func (b *Breaker) succeeded(now time.Time, took time.Duration) {
 
 func (b *Breaker) tell(e event.Event) {
 	e.Name = b.core.cfg.Name
-	defer func() {
-		if recover() != nil {
-			b.panics.Add(1)
-		}
-	}()
-	b.core.cfg.OnEvent(e)
+	if event.Tell(b.core.cfg.OnEvent, e) {
+		b.panics.Add(1)
+	}
 }

@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -11,6 +10,9 @@ var ErrOpen = errors.New("breaker: open")
 
 // OpenError is the answer of an open breaker. It matches ErrOpen.
 type OpenError struct {
+	// Name is that of the breaker, Config.Name.
+	Name string
+
 	// Until is when the breaker will admit a trial call; zero when it is not
 	// known, as for a breaker forced open.
 	Until time.Time
@@ -18,10 +20,14 @@ type OpenError struct {
 
 // Error says until when the breaker is open, where that is known.
 func (e *OpenError) Error() string {
-	if e.Until.IsZero() {
-		return "breaker: open"
+	s := "breaker: "
+	if e.Name != "" {
+		s += e.Name + ": "
 	}
-	return fmt.Sprintf("breaker: open until %s", e.Until.Format(time.RFC3339Nano))
+	if e.Until.IsZero() {
+		return s + "open"
+	}
+	return s + "open until " + e.Until.Format(time.RFC3339Nano)
 }
 
 // Is reports whether target is ErrOpen.

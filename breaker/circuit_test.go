@@ -18,6 +18,25 @@ func ExampleOpenError() {
 	// Output: again in 1m0s
 }
 
+func TestOpenErrorNamesItsBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for state, want := range map[breaker.State]string{
+			breaker.ForcedOpen: "breaker: acme: open",
+			breaker.Open:       "breaker: acme: open until 2000-01-01T00:01:00Z",
+			breaker.HalfOpen:   "breaker: acme: open",
+		} {
+			b := newBreaker(t, breaker.Config{Name: "acme", Initial: state, HalfOpenCalls: 1})
+			if state == breaker.HalfOpen {
+				admitted(b, 1)
+			}
+			_, err := breaker.Do(t.Context(), b, returns(nil))
+			if e, ok := errors.AsType[*breaker.OpenError](err); !ok || e.Name != "acme" || err.Error() != want {
+				t.Errorf("%v: %v", state, err)
+			}
+		}
+	})
+}
+
 func TestOpenErrorSaysWhenToComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {

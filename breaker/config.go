@@ -21,7 +21,7 @@ import (
 // The functions are called by many goroutines at once and never under a lock of
 // the breaker, but for a Schedule's.
 type Config struct {
-	// Name is the Name of its events.
+	// Name appears in events and errors.
 	Name string
 
 	// Window is how many of the last calls are judged, at most 1<<20. 0 means 100.
@@ -91,9 +91,9 @@ type Config struct {
 	OpenFor backoff.Schedule
 
 	// MaxRetryAfter bounds what errors ask for. An error that opens the breaker
-	// and has, itself or in its tree, a method RetryAfter() time.Duration that
-	// returns more than 0 sets how long it is open, instead of OpenFor; more than
-	// this is clamped, and an event says so. 0 means 24 h.
+	// and has, itself or in its tree, methods RetryAfter() time.Duration that
+	// return more than 0 sets how long it is open, instead of OpenFor: the longest
+	// of them. More than this is clamped, and an event says so. 0 means 24 h.
 	MaxRetryAfter time.Duration
 
 	// Initial is the state to begin in. The zero value is Closed.
@@ -115,9 +115,9 @@ type Config struct {
 	// one call. nil: none.
 	FailureOnResult policy.Predicate
 
-	// OnError, in a chain, replaces the error that leaves the layer, the
-	// breaker's own or one from further in; nil as a replacement is success. nil:
-	// errors stay as they are.
+	// OnError replaces the error that leaves Do, or the layer in a chain: the
+	// breaker's own or one from further in; nil as a replacement is success. What
+	// panics in it passes through to the caller. nil: errors stay as they are.
 	OnError func(error) error
 
 	// OnEvent hears of calls refused (BreakerRefused), succeeded, failed and
@@ -133,7 +133,8 @@ type Config struct {
 }
 
 // ErrInvalid is matched, with errors.Is, by what New returns for a Config that is
-// out of range, Transition for what is no State, and Do for a nil function.
+// out of range, Transition for what is no State, and Do for a nil context or
+// function.
 var ErrInvalid = errors.New("breaker: invalid")
 
 const (

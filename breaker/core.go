@@ -132,13 +132,13 @@ func (c *core) ready(now time.Time) *OpenError {
 	switch stateOf(c.id) {
 	case Open:
 		if now.Before(c.until) {
-			return &OpenError{Until: c.until}
+			return &OpenError{Name: c.cfg.Name, Until: c.until}
 		}
 	case ForcedOpen:
-		return &OpenError{}
+		return &OpenError{Name: c.cfg.Name}
 	case HalfOpen:
 		if c.window.calls+c.out(now) >= c.cfg.HalfOpenCalls {
-			return &OpenError{} // until one of them ends, whenever that is
+			return &OpenError{Name: c.cfg.Name} // until one of them ends, whenever that is
 		}
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // Do calls fn unless the breaker is open, and reports what came of it. It returns
@@ -23,8 +25,10 @@ import (
 // next call is the trial.
 //
 // When ctx has ended before, fn is not called and the error matches ctx.Err()
-// and context.Cause(ctx). Do does not cut fn short: fn has to heed ctx itself. A
-// nil fn is refused with an error that matches ErrInvalid.
+// and context.Cause(ctx), and says by a method Refused() bool that there was no
+// call. Do does not cut fn short: fn has to heed ctx itself. What fn returns, and
+// these errors, go through Config.OnError. A nil ctx and a nil fn are refused with
+// an error that matches ErrInvalid.
 func Do[R any](ctx context.Context, b *Breaker, fn func(context.Context) (R, error)) (R, error) {
 	return DoJudged(ctx, b, fn, nil)
 }
@@ -36,12 +40,12 @@ func Do[R any](ctx context.Context, b *Breaker, fn func(context.Context) (R, err
 // is a failure. nil: as Do.
 func DoJudged[R any](ctx context.Context, b *Breaker, fn func(context.Context) (R, error), judge func(R, error) Outcome) (R, error) {
 	var r R
-	if fn == nil {
-		return r, invalid("the function is nil")
+	if ctx == nil || fn == nil {
+		return r, errCall
 	}
 	p, err := b.admit(ctx)
 	if err != nil {
-		return r, err
+		return r, b.mapped(err)
 	}
 	began := b.clock(b.readsStart)
 	judged := false
@@ -69,14 +73,24 @@ func DoJudged[R any](ctx context.Context, b *Breaker, fn func(context.Context) (
 	}
 	judged = true
 	b.settle(p, began, o)
-	return r, err
+	return r, b.mapped(err)
+}
+
+var errCall = invalid("nil context or function")
+
+// mapped is err as Config.OnError has it.
+func (b *Breaker) mapped(err error) error {
+	if onError := b.core.cfg.OnError; err != nil && onError != nil {
+		return onError(err)
+	}
+	return err
 }
 
 // Allow is Do in two steps, for calls that do not end where they begin: it admits
 // a call, or returns an *OpenError. Then done must be called with the error that
 // the call ended with, from any goroutine; only the first time counts. It takes
 // context.Canceled for the end of the caller's ctx; of other errors Judge says
-// what they are. Costs two small allocations.
+// what they are. Config.OnError is not asked. Costs two small allocations.
 func (b *Breaker) Allow() (done func(error), err error) {
 	p, err := b.admit(context.Background())
 	if err != nil {
@@ -120,7 +134,7 @@ func (b *Breaker) Judge(err error) Outcome {
 	if err == nil {
 		return Success
 	}
-	if e, ok := errors.AsType[refused](err); ok && e.Refused() {
+	if errtree.Refused(err) {
 		return Neutral
 	}
 	switch {
@@ -143,20 +157,8 @@ func (b *Breaker) classified(o Outcome, err error) result {
 	}
 	cfg := &b.core.cfg
 	r.trip = cfg.OpenOn != nil && cfg.OpenOn(err)
-	if e, ok := errors.AsType[retryAfter](err); ok {
-		r.hint = e.RetryAfter()
-	}
+	r.hint, _ = errtree.RetryAfter(err)
 	return r
-}
-
-type retryAfter interface {
-	error
-	RetryAfter() time.Duration
-}
-
-type refused interface {
-	error
-	Refused() bool
 }
 
 // admit acquires a permit for a call of ctx's.
@@ -170,12 +172,14 @@ func (b *Breaker) admit(ctx context.Context) (Permit, error) {
 	return b.Acquire(time.Now())
 }
 
+// ended is the error for a ctx that ended before the call.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
+	text := fmt.Errorf("breaker: %w before the call", err)
 	if cause != err {
-		return fmt.Errorf("breaker: %w before the call: %w", err, cause)
+		text = fmt.Errorf("breaker: %w before the call: %w", err, cause)
 	}
-	return fmt.Errorf("breaker: %w before the call", err)
+	return errtree.SaysRefused(text, true)
 }
 
 // clock returns the time since core.begin; 0 when that is not needed.

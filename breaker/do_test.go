@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 func TestDoReturnsWhatTheFunctionReturns(t *testing.T) {
@@ -37,6 +38,10 @@ func TestDoRefusesBadInput(t *testing.T) {
 	if _, err := breaker.Do[int](t.Context(), b, nil); !errors.Is(err, breaker.ErrInvalid) {
 		t.Error(err)
 	}
+	var none context.Context
+	if _, err := breaker.Do(none, b, returns(nil)); !errors.Is(err, breaker.ErrInvalid) {
+		t.Error(err)
+	}
 	cause := errors.New("lunch")
 	canceled, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
@@ -48,6 +53,9 @@ func TestDoRefusesBadInput(t *testing.T) {
 			if !errors.Is(err, target) {
 				t.Errorf("%v does not match %v", err, target)
 			}
+		}
+		if !errtree.Refused(err) {
+			t.Errorf("%v does not say that there was no call", err)
 		}
 	}
 	if s := b.Stats(); s.Trials != 0 {
@@ -259,6 +267,66 @@ func TestRetryAfterSetsUntilWhenItIsOpen(t *testing.T) {
 		_, _ = breaker.Do(t.Context(), b, returns(wrapped(-time.Hour)))
 		until(5 * time.Second)
 	})
+}
+
+func TestLongestRetryAfterInTheTreeCounts(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want time.Duration
+	}{
+		{errors.Join(hint{0}, hint{5 * time.Second}), 5 * time.Second},
+		{errors.Join(hint{-1}, fmt.Errorf("a: %w", hint{5 * time.Second}), hint{time.Second}), 5 * time.Second},
+		{errors.Join(hint{0}, hint{-1}), time.Minute}, // none that counts: the schedule's
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBreaker(t, breaker.Config{Consecutive: 1})
+			_ = do(t.Context(), b, returns(tt.err))
+			if d := time.Until(b.Stats().Until); d != tt.want {
+				t.Errorf("%v: open for %v, want %v", tt.err, d, tt.want)
+			}
+		})
+	}
+}
+
+func TestErrorsOfDoGoThroughOnError(t *testing.T) {
+	var asked []error
+	success := false
+	b := newBreaker(t, breaker.Config{Consecutive: 1, OnError: func(err error) error {
+		if asked = append(asked, err); success {
+			return nil
+		}
+		return fmt.Errorf("guarded: %w", err)
+	}})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tt := range map[string]struct {
+		ctx context.Context
+		is  error
+	}{"own": {t.Context(), errDown}, "open": {t.Context(), breaker.ErrOpen}, "ended": {ended, context.Canceled}} {
+		b.Reset()
+		if name == "open" {
+			transition(t, b, breaker.ForcedOpen)
+		}
+		asked, success = nil, false
+		_, err := breaker.Do(tt.ctx, b, returns(errDown))
+		if len(asked) != 1 || !errors.Is(asked[0], tt.is) || err.Error() != "guarded: "+asked[0].Error() {
+			t.Errorf("%s: asked about %v, got %v", name, asked, err)
+		}
+	}
+	b.Reset()
+	success = true
+	if n, err := breaker.Do(t.Context(), b, returns(errDown)); n != 1 || err != nil {
+		t.Errorf("nil is no success: %v, %v", n, err)
+	}
+	inState(t, b, breaker.Open) // which it was not for the breaker
+	asked = nil
+	b.Reset()
+	_, _ = breaker.Do(t.Context(), b, returns(nil))
+	_, _ = breaker.DoJudged(t.Context(), b, returns(nil), func(int, error) breaker.Outcome { return breaker.Failure })
+	_, _ = breaker.Do[int](t.Context(), b, nil)
+	if asked != nil {
+		t.Errorf("asked about %v", asked)
+	}
 }
 
 func TestOpenOnOpensAtOnce(t *testing.T) {

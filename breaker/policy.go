@@ -35,18 +35,7 @@ func (b *Breaker) String() string {
 // Config.FailureOnResult says what calls without an error are. What leaves the
 // layer goes through Config.OnError.
 func (b *Breaker) Wrap(next policy.Handler) policy.Handler {
-	h := func(c *policy.Call) error { return b.pass(c, next) }
-	onError := b.core.cfg.OnError
-	if onError == nil {
-		return h
-	}
-	return func(c *policy.Call) error {
-		err := h(c)
-		if err != nil {
-			err = onError(err)
-		}
-		return err
-	}
+	return func(c *policy.Call) error { return b.mapped(b.pass(c, next)) }
 }
 
 func (b *Breaker) pass(c *policy.Call, next policy.Handler) error {
@@ -65,7 +54,6 @@ func (b *Breaker) pass(c *policy.Call, next policy.Handler) error {
 		}
 	}()
 	err = next(c)
-	c.Later()
 	var r result
 	switch onResult := b.core.cfg.FailureOnResult; {
 	case err != nil && c.Context().Err() != nil:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -83,6 +84,46 @@ func TestOpenBreakerInAChainRefusesUntilItsTime(t *testing.T) {
 			t.Errorf("trial: %v, then %v", err, b.State())
 		}
 	})
+}
+
+// Waiting is never counted as slowness, and a breaker asks for the time as it is,
+// when a cache further out has waited for another call.
+func TestBreakerKnowsTheTimeAfterAWaitInTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, breaker.Config{Window: 1, SlowCall: 10 * time.Second})
+		cache, err := policy.NewCache(policy.CacheConfig[string, int]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := policy.Stack(cache, b)
+		for name, open := range map[string]bool{"slowness": false, "open": true} {
+			key := policy.WithKey(t.Context(), name)
+			ctx, cancel := context.WithTimeout(key, 90*time.Second)
+			go func() {
+				defer cancel()
+				_, _ = policy.Do(ctx, p, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
+			}()
+			synctest.Wait()
+			if open {
+				transition(t, b, breaker.Open) // for 1 min
+			}
+			if _, err := policy.Do(key, p, returns(nil)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if s := b.Stats(); s.Slow > 0 {
+				t.Errorf("%s: a call of no time at all is slow", name)
+			}
+		}
+	})
+}
+
+func TestEndedContextInAChainIsRefused(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := policy.Do(ctx, policy.Chain(newBreaker(t, breaker.Config{})), returns(nil))
+	if !errors.Is(err, context.Canceled) || !errtree.Refused(err) {
+		t.Error(err)
+	}
 }
 
 func TestHealthyCallThroughAChainedBreakerAllocatesNothing(t *testing.T) {

@@ -1,6 +1,9 @@
 package breaker
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // State is what a Breaker does with calls.
 type State uint8
@@ -30,6 +33,17 @@ func (s State) String() string {
 
 // MarshalText makes a State a word in JSON.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText takes what MarshalText gives. The error for another text matches
+// ErrInvalid.
+func (s *State) UnmarshalText(text []byte) error {
+	i := slices.Index(stateNames[:], string(text))
+	if i < 0 {
+		return invalid("%q is no State", text)
+	}
+	*s = State(i)
+	return nil
+}
 
 // Stats describes a Breaker at one moment.
 //

@@ -461,6 +461,23 @@ func TestStatesHaveNames(t *testing.T) {
 	}
 }
 
+func TestStatsSurviveJSON(t *testing.T) {
+	for want := breaker.Closed; want <= breaker.MetricsOnly; want++ {
+		text, err := json.Marshal(newBreaker(t, breaker.Config{Initial: want}).Stats())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s breaker.Stats
+		if err := json.Unmarshal(text, &s); err != nil || s.State != want {
+			t.Errorf("%s became %v, %v", text, s.State, err)
+		}
+	}
+	var s breaker.State
+	if err := s.UnmarshalText([]byte("invalid")); !errors.Is(err, breaker.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
 // A breaker has no goroutines and no timers: nothing is left of it.
 func TestNothingRunsInTheBackground(t *testing.T) {
 	before := runtime.NumGoroutine()
