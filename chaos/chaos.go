@@ -16,8 +16,8 @@ type Config struct {
 	// Name appears in events.
 	Name string
 
-	// Rate is the share of calls that are hit, 0 to 1. 0 means 0.001; for none
-	// at all use Enabled.
+	// Rate is the share of calls that are hit, 0 to 1, which is all of them. 0
+	// means 0.001; for none at all use Enabled.
 	Rate float64
 
 	// RateOf, when it is not nil, is asked for each call instead of Rate. A share
@@ -32,7 +32,14 @@ type Config struct {
 	// the policy. nil means math/rand/v2.
 	Rand func() float64
 
-	// OnEvent hears of each call that is hit, before it is. nil: nobody does.
+	// OnError replaces the error that leaves the layer, injected or from further
+	// in; nil as a replacement is success. What panics in it passes through to the
+	// caller. nil: errors stay as they are.
+	OnError func(error) error
+
+	// OnEvent hears of Injected, when something is about to be done to a call; not
+	// of calls that are hit and yet pass untouched. It is called under no lock, and
+	// waited for. A panic in it is dropped. nil: nobody does.
 	OnEvent func(event.Event)
 }
 
@@ -45,10 +52,13 @@ var ErrInvalid = errors.New("chaos: invalid configuration")
 type Chaos struct {
 	cfg  Config
 	what string
-	hit  func(c *policy.Call, next policy.Handler) error
+	hit  effect
 }
 
-func newChaos(cfg Config, what string, given bool, hit func(*policy.Call, policy.Handler) error) (*Chaos, error) {
+// effect is what happens to a call that is hit. It calls tell when it is about to.
+type effect func(c *policy.Call, next policy.Handler, tell func()) error
+
+func newChaos(cfg Config, what string, given bool, hit effect) (*Chaos, error) {
 	if !(cfg.Rate >= 0 && cfg.Rate <= 1) { // nor NaN
 		return nil, fmt.Errorf("%w: Config.Rate is %v, want 0 to 1", ErrInvalid, cfg.Rate)
 	}
@@ -67,8 +77,11 @@ func newChaos(cfg Config, what string, given bool, hit func(*policy.Call, policy
 // Fault makes calls fail with what fault returns, without being made. A nil error
 // lets the call pass.
 func Fault(cfg Config, fault func(ctx context.Context) error) (*Chaos, error) {
-	return newChaos(cfg, "fault", fault != nil, func(c *policy.Call, next policy.Handler) error {
-		if err := fault(c.Context()); err != nil {
+	return newChaos(cfg, "fault", fault != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
+		err := fault(c.Context())
+		c.Later() // it may have taken its time
+		if err != nil {
+			tell()
 			return err
 		}
 		return next(c)
@@ -76,22 +89,39 @@ func Fault(cfg Config, fault func(ctx context.Context) error) (*Chaos, error) {
 }
 
 // Latency makes calls wait before they are made, as long as delay says. A wait
-// ends with the call's context, whose cause is then returned. delay may be a
-// constant; see Constant.
+// ends with the call's context, with an error that matches the context's and its
+// cause. delay may be a constant; see Constant.
 func Latency(cfg Config, delay func(ctx context.Context) time.Duration) (*Chaos, error) {
-	return newChaos(cfg, "latency", delay != nil, func(c *policy.Call, next policy.Handler) error {
-		if d := delay(c.Context()); d > 0 {
-			timer := time.NewTimer(d)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-c.Context().Done():
-				return context.Cause(c.Context())
-			}
-			c.Later()
+	return newChaos(cfg, "latency", delay != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
+		d := delay(c.Context())
+		if d > 0 {
+			tell()
+			wait(c.Context(), d)
+		}
+		c.Later()
+		if err := c.Context().Err(); d > 0 && err != nil {
+			return ended(err, context.Cause(c.Context()))
 		}
 		return next(c)
 	})
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// ended is the error for a context that ended a wait. It is that of a slow vendor:
+// it does not say that there was no call.
+func ended(err, cause error) error {
+	if cause == err {
+		return fmt.Errorf("chaos: %w in an injected delay", err)
+	}
+	return fmt.Errorf("chaos: %w in an injected delay: %w", err, cause)
 }
 
 // Constant is a delay for Latency that is always the same.
@@ -102,11 +132,13 @@ func Constant(d time.Duration) func(context.Context) time.Duration {
 // Outcome gives calls a result without making them: what outcome returns. Calls
 // with a result of another type pass.
 func Outcome[R any](cfg Config, outcome func(ctx context.Context) (R, error)) (*Chaos, error) {
-	return newChaos(cfg, "outcome", outcome != nil, func(c *policy.Call, next policy.Handler) error {
+	return newChaos(cfg, "outcome", outcome != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
 		if _, ok := policy.Result[R](c); !ok {
 			return next(c)
 		}
+		tell()
 		r, err := outcome(c.Context())
+		c.Later()
 		policy.SetResult(c, r)
 		return err
 	})
@@ -116,11 +148,13 @@ func Outcome[R any](cfg Config, outcome func(ctx context.Context) (R, error)) (*
 // fill a disk. Its error, when there is one, is the call's, which is then not
 // made.
 func Behaviour(cfg Config, do func(ctx context.Context) error) (*Chaos, error) {
-	return newChaos(cfg, "behaviour", do != nil, func(c *policy.Call, next policy.Handler) error {
-		if err := do(c.Context()); err != nil {
+	return newChaos(cfg, "behaviour", do != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
+		tell()
+		err := do(c.Context())
+		c.Later()
+		if err != nil {
 			return err
 		}
-		c.Later() // it may have taken its time
 		return next(c)
 	})
 }
@@ -128,14 +162,21 @@ func Behaviour(cfg Config, do func(ctx context.Context) error) (*Chaos, error) {
 // Wrap makes a Chaos a policy.Policy.
 func (x *Chaos) Wrap(next policy.Handler) policy.Handler {
 	return func(c *policy.Call) error {
-		if !x.strikes(c.Context()) {
-			return next(c)
+		var err error
+		if x.strikes(c.Context()) {
+			err = x.hit(c, next, x.tell)
+		} else {
+			err = next(c)
 		}
-		if x.cfg.OnEvent != nil {
-			x.cfg.OnEvent(event.Event{Time: time.Now(), Kind: event.Injected, Name: x.cfg.Name, Source: x.what})
+		if err != nil && x.cfg.OnError != nil {
+			err = x.cfg.OnError(err)
 		}
-		return x.hit(c, next)
+		return err
 	}
+}
+
+func (x *Chaos) tell() {
+	event.Tell(x.cfg.OnEvent, event.Event{Kind: event.Injected, Name: x.cfg.Name, Source: x.what})
 }
 
 func (x *Chaos) strikes(ctx context.Context) bool {
@@ -146,7 +187,7 @@ func (x *Chaos) strikes(ctx context.Context) bool {
 	if x.cfg.RateOf != nil {
 		rate = x.cfg.RateOf(ctx)
 	}
-	return x.cfg.Rand() < rate
+	return rate >= 1 || x.cfg.Rand() < rate // 1 is one of the numbers that Rand may return
 }
 
 // Layer returns policy.ChaosLayer.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/chaos"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/policy"
@@ -69,15 +70,9 @@ func TestTheRateDecidesWhichCallsAreHit(t *testing.T) {
 }
 
 func TestWhatHappensToACall(t *testing.T) {
-	always := chaos.Config{Rate: 1}
-	make := func(x *chaos.Chaos, err error) *policy.Pipeline {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return policy.Chain(x)
-	}
-	calls := 0
+	heard := 0
+	always := chaos.Config{Rate: 1, OnEvent: func(event.Event) { heard++ }}
+	calls, made := 0, chain(t)
 	count := func(context.Context) (int, error) { calls++; return 3, nil }
 	synctest.Test(t, func(t *testing.T) {
 		gone, cancel := context.WithTimeoutCause(t.Context(), time.Second, errDown)
@@ -89,26 +84,181 @@ func TestWhatHappensToACall(t *testing.T) {
 			v     int
 			err   error
 			calls int
+			heard int
 			took  time.Duration
 		}{
-			{"fault", make(chaos.Fault(always, down)), t.Context(), 0, errDown, 0, 0},
-			{"no fault after all", make(chaos.Fault(always, func(context.Context) error { return nil })), t.Context(), 3, nil, 1, 0},
-			{"latency", make(chaos.Latency(always, chaos.Constant(30*time.Second))), t.Context(), 3, nil, 1, 30 * time.Second},
-			{"no latency", make(chaos.Latency(always, chaos.Constant(-1))), t.Context(), 3, nil, 1, 0},
-			{"outcome", make(chaos.Outcome(always, func(context.Context) (int, error) { return 7, errDown })), t.Context(), 7, errDown, 0, 0},
-			{"outcome of another type", make(chaos.Outcome(always, func(context.Context) (string, error) { return "", errDown })), t.Context(), 3, nil, 1, 0},
-			{"behaviour", make(chaos.Behaviour(always, func(context.Context) error { time.Sleep(time.Second); return nil })), t.Context(), 3, nil, 1, time.Second},
-			{"behaviour that fails", make(chaos.Behaviour(always, down)), t.Context(), 0, errDown, 0, 0},
-			{"latency until the context ends", make(chaos.Latency(always, chaos.Constant(time.Hour))), gone, 0, errDown, 0, 0},
+			{"fault", made(chaos.Fault(always, down)), t.Context(), 0, errDown, 0, 1, 0},
+			{"no fault after all", made(chaos.Fault(always, func(context.Context) error { return nil })), t.Context(), 3, nil, 1, 0, 0},
+			{"latency", made(chaos.Latency(always, chaos.Constant(30*time.Second))), t.Context(), 3, nil, 1, 1, 30 * time.Second},
+			{"no latency", made(chaos.Latency(always, chaos.Constant(-1))), t.Context(), 3, nil, 1, 0, 0},
+			{"outcome", made(chaos.Outcome(always, func(context.Context) (int, error) { return 7, errDown })), t.Context(), 7, errDown, 0, 1, 0},
+			{"outcome of another type", made(chaos.Outcome(always, func(context.Context) (string, error) { return "", errDown })), t.Context(), 3, nil, 1, 0, 0},
+			{"behaviour", made(chaos.Behaviour(always, func(context.Context) error { time.Sleep(time.Second); return nil })), t.Context(), 3, nil, 1, 1, time.Second},
+			{"behaviour that fails", made(chaos.Behaviour(always, down)), t.Context(), 0, errDown, 0, 1, 0},
+			{"latency until the context ends", made(chaos.Latency(always, chaos.Constant(time.Hour))), gone, 0, errDown, 0, 1, 0},
 		} {
-			calls = 0
+			calls, heard = 0, 0
 			start := time.Now()
 			v, err := policy.Do(tt.ctx, tt.p, count)
-			if v != tt.v || err != tt.err || calls != tt.calls || time.Since(start) != tt.took {
-				t.Errorf("%s: %v, %v after %v and %d calls", tt.name, v, err, time.Since(start), calls)
+			if v != tt.v || !errors.Is(err, tt.err) || calls != tt.calls || heard != tt.heard || time.Since(start) != tt.took {
+				t.Errorf("%s: %v, %v after %v, %d calls and %d events", tt.name, v, err, time.Since(start), calls, heard)
 			}
 		}
 	})
+}
+
+func chain(t *testing.T) func(x *chaos.Chaos, err error) *policy.Pipeline {
+	return func(x *chaos.Chaos, err error) *policy.Pipeline {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return policy.Chain(x)
+	}
+}
+
+func TestEndOfADelayMatchesTheContextsErrorAndItsCause(t *testing.T) {
+	for cause, want := range map[error]string{
+		nil:     "chaos: context canceled in an injected delay",
+		errDown: "chaos: context canceled in an injected delay: down",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(cause) })
+			_, err := policy.Do(ctx, chain(t)(chaos.Latency(chaos.Config{Rate: 1}, chaos.Constant(time.Hour))), three)
+			if !errors.Is(err, context.Canceled) || cause != nil && !errors.Is(err, cause) || err.Error() != want {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// An injected delay is that of a vendor: a timeout because of it is a failure.
+func TestInjectedDelayOpensABreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := breaker.New(breaker.Config{Consecutive: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		timeout, err := policy.NewTimeout(policy.TimeoutConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow, err := chaos.Latency(chaos.Config{Rate: 1}, chaos.Constant(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = policy.Do(t.Context(), policy.Stack(b, timeout, slow), three)
+		if !errors.Is(err, policy.ErrTimeout) || b.State() != breaker.Open {
+			t.Errorf("%v, breaker %v", err, b.State())
+		}
+	})
+}
+
+func TestListenerThatPanicsHarmsNobody(t *testing.T) {
+	p := chain(t)(chaos.Fault(chaos.Config{Rate: 1, OnEvent: func(event.Event) { panic("listener") }}, down))
+	if _, err := policy.Do(t.Context(), p, three); err != errDown {
+		t.Error(err)
+	}
+}
+
+// Numbers from 0 to 1 may be 1.
+func TestRateOfOneHitsAllCalls(t *testing.T) {
+	one := func() float64 { return 1 }
+	for name, cfg := range map[string]chaos.Config{
+		"Rate":   {Rate: 1, Rand: one},
+		"RateOf": {RateOf: func(context.Context) float64 { return 1 }, Rand: one},
+	} {
+		if _, err := policy.Do(t.Context(), chain(t)(chaos.Fault(cfg, down)), three); err != errDown {
+			t.Errorf("%s: not hit: %v", name, err)
+		}
+	}
+}
+
+func TestOnErrorMapsWhateverLeavesTheLayer(t *testing.T) {
+	own := errors.New("the call's own")
+	for name, tt := range map[string]struct {
+		fault func(context.Context) error
+		fn    func(context.Context) (int, error)
+		want  error
+	}{
+		"injected":      {down, three, errDown},
+		"from the call": {func(context.Context) error { return nil }, func(context.Context) (int, error) { return 0, own }, own},
+		"none":          {func(context.Context) error { return nil }, three, nil},
+	} {
+		var asked []error
+		p := chain(t)(chaos.Fault(chaos.Config{Rate: 1, OnError: func(err error) error { asked = append(asked, err); return nil }}, tt.fault))
+		_, err := policy.Do(t.Context(), p, tt.fn)
+		if err != nil || len(asked) > 1 || (len(asked) == 1) != (tt.want != nil) || len(asked) == 1 && asked[0] != tt.want {
+			t.Errorf("%s: %v, asked about %v", name, err, asked)
+		}
+	}
+	asked := 0
+	p := chain(t)(chaos.Fault(chaos.Config{Enabled: func(context.Context) bool { return false }, OnError: func(err error) error { asked++; return err }}, down))
+	if _, err := policy.Do(t.Context(), p, func(context.Context) (int, error) { return 0, own }); err != own || asked != 1 {
+		t.Errorf("a call that is not hit: %v, asked %d times", err, asked)
+	}
+}
+
+func TestNilChaosIsFoundWhenTheChainIsMade(t *testing.T) {
+	defer func() {
+		if got := recover(); got != "policy: nil *chaos.Chaos in a chain" {
+			t.Errorf("recovered %v", got)
+		}
+	}()
+	policy.Chain((*chaos.Chaos)(nil))
+}
+
+// punctual is a layer that compares the time it is told with the clock.
+type punctual struct {
+	t    *testing.T
+	name string
+}
+
+func (p punctual) Layer() policy.Layer { return policy.ChaosLayer }
+func (p punctual) String() string      { return "punctual" }
+func (p punctual) Wrap(next policy.Handler) policy.Handler {
+	return func(c *policy.Call) error {
+		check := func() {
+			if late := time.Since(c.Now()); late != 0 {
+				p.t.Errorf("%s: told a time that is %v old", p.name, late)
+			}
+		}
+		check()
+		defer check()
+		return next(c)
+	}
+}
+
+func TestChaosSaysThatTimeHasPassed(t *testing.T) {
+	always := chaos.Config{Rate: 1}
+	ends := func(err error) func(context.Context) error {
+		return func(context.Context) error { time.Sleep(time.Second); return err }
+	}
+	for name, make := range map[string]func() (*chaos.Chaos, error){
+		"fault":           func() (*chaos.Chaos, error) { return chaos.Fault(always, ends(errDown)) },
+		"no fault":        func() (*chaos.Chaos, error) { return chaos.Fault(always, ends(nil)) },
+		"latency":         func() (*chaos.Chaos, error) { return chaos.Latency(always, chaos.Constant(time.Second)) },
+		"endless latency": func() (*chaos.Chaos, error) { return chaos.Latency(always, chaos.Constant(time.Hour)) },
+		"no latency": func() (*chaos.Chaos, error) {
+			return chaos.Latency(always, func(context.Context) time.Duration { time.Sleep(time.Second); return 0 })
+		},
+		"outcome": func() (*chaos.Chaos, error) {
+			return chaos.Outcome(always, func(context.Context) (int, error) { time.Sleep(time.Second); return 1, nil })
+		},
+		"behaviour":            func() (*chaos.Chaos, error) { return chaos.Behaviour(always, ends(nil)) },
+		"behaviour that fails": func() (*chaos.Chaos, error) { return chaos.Behaviour(always, ends(errDown)) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x, err := make()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, _ = policy.Do(ctx, policy.Chain(punctual{t, name + ", outside"}, x, punctual{t, name + ", inside"}), three)
+		})
+	}
 }
 
 func TestInvalidConfigurationIsNamed(t *testing.T) {
