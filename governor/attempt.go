@@ -243,6 +243,9 @@ func (a *attempt) call() {
 	c := a.core
 	a.last = a.r.last()
 	c.count.started.Add(1)
+	if c.retry != nil {
+		c.retry.Budget.Begin()
+	}
 	c.waits.add(a.began - a.r.enqueued)
 	if c.bus.Wants(event.Started) {
 		c.emit(event.Event{Kind: event.Started, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(a.began - a.r.enqueued)})

@@ -56,8 +56,9 @@ type Config[S comparable, C any] struct {
 	// BreakerWait makes requests wait for an open breaker instead of failing.
 	BreakerWait bool
 
-	// Retry repeats attempts that failed otherwise than by a rate limit. nil:
-	// none is.
+	// Retry repeats attempts that failed otherwise than by a rate limit. Its
+	// Budget counts those repetitions alone, beside the closures that run, and is
+	// for one governor or for all that call a vendor. nil: none is.
 	Retry *retry.Config
 
 	// LimitedAttempts is how often a request may be refused by a rate limit

@@ -101,8 +101,16 @@ func (c *core) again(a *attempt, now int64) fate {
 		Attempt: h.failed, Prev: h.prev, Elapsed: time.Duration(now - h.first), Err: h.err,
 	})
 	switch {
+	case again && !c.retry.Budget.Take():
+		c.emit(event.Event{Kind: event.BudgetSpent, Request: a.r.seq, Attempt: a.n + 1, Err: h.err})
+		return c.giveUp(a)
 	case again:
+		h.repeats.Store(true)
 		h.prev = wait
+		if hint, _ := retry.RetryAfter(h.err); hint > wait {
+			c.count.clamped.Add(1)
+			c.emit(event.Event{Kind: event.Clamped, Request: a.r.seq, Attempt: a.n, Delay: hint, Err: h.err})
+		}
 		c.count.retried.Add(1)
 		c.emit(event.Event{Kind: event.Retry, Request: a.r.seq, Attempt: a.n, Delay: wait, Err: h.err})
 		return fate{back: true, pause: wait}
@@ -111,6 +119,14 @@ func (c *core) again(a *attempt, now int64) fate {
 	}
 	c.emit(event.Event{Kind: event.Ignored, Request: a.r.seq, Attempt: a.n, Err: h.err})
 	return fate{err: returned(h.err)}
+}
+
+// repeated gives a repetition of r back to the budget, if it has one: when the
+// attempt has ended, or r without it.
+func (c *core) repeated(r *request) {
+	if h := r.hist; h != nil && h.repeats.CompareAndSwap(true, false) {
+		c.retry.Budget.GiveBack()
+	}
 }
 
 // next guards against predicates and schedules that panic: no retry.

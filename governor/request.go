@@ -132,6 +132,7 @@ type history struct {
 	running   time.Duration // how long attempts ran
 	submitted int64
 	prev      time.Duration // last backoff
+	repeats   atomic.Bool   // a repetition is taken from the retry budget
 	err       error         // how the last attempt ended
 	sent      bool          // an attempt ended otherwise than by a rate limit
 	kept      *attempt      // under KeepConn: whose slot and connection it holds

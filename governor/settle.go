@@ -67,6 +67,10 @@ func (c *core) attemptEnded(a *attempt) {
 	if a.seq == 0 {
 		return
 	}
+	if c.retry != nil {
+		c.repeated(a.r)
+		c.retry.Budget.End()
+	}
 	took := c.now() - a.began
 	c.calls.add(took)
 	if c.bus.Wants(event.AttemptEnded) {

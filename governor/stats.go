@@ -156,6 +156,9 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	case n == 0:
 		count = &c.count.dropped
 	}
+	if err != ErrAbandoned { // else its attempt goes on
+		c.repeated(r)
+	}
 	if !r.complete(err, own, count) {
 		return false
 	}

@@ -14,8 +14,8 @@ import (
 // Config says which failures are repeated, how often and when. The zero value is
 // ready; see each field's default.
 //
-// Next, and a governor, go by Attempts, Backoff, MaxElapsed, MaxRetryAfter and
-// RetryIf; the rest is for a Retry, and for Do.
+// Next goes by Attempts, Backoff, MaxElapsed, MaxRetryAfter and RetryIf, a governor
+// by these and Budget; the rest is for a Retry, and for Do.
 type Config struct {
 	// Name appears in events and errors.
 	Name string
