@@ -44,7 +44,9 @@ type Config[S comparable, C any] struct {
 
 	// Limits are charged for every attempt, all or none. Without one for the
 	// Host a limiter.Adaptive is used, which lets everything pass until the vendor
-	// refuses a call and then learns how much it accepts.
+	// refuses a call and then learns how much it accepts. Where the vendor tells the
+	// length of its window, or the order of magnitude is known, an Adaptive of your
+	// own that is told so learns the rest with fewer refusals.
 	Limits []Limit
 
 	// NoPace leaves out the Adaptive.

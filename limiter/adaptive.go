@@ -85,8 +85,8 @@ type model interface {
 	settle(t, n, used float64)
 	accepted(t, sent float64)
 	refused(t, sent float64)
-	perSecond() float64 // 0: everything passes
-	limit(rate float64) // by the vendor's word it is no more
+	perSecond() float64    // 0: everything passes
+	limit(t, rate float64) // by the vendor's word it is no more
 	export() Learned
 	restore(t float64, l Learned, sure float64)
 }
@@ -200,13 +200,14 @@ func (a *Adaptive) Refused(now, sent time.Time, key string) {
 func (a *Adaptive) Told(now, sent time.Time, q throttle.Quota) {
 	t := a.at(now)
 	if q.Limit > 0 && a.cfg.Window > 0 {
-		a.model.limit(float64(q.Limit) / a.cfg.Window.Seconds())
+		a.model.limit(t, float64(q.Limit)/a.cfg.Window.Seconds())
 	}
 	if !q.Reset.IsZero() {
 		if a.told == nil {
 			a.told = &told{taken: make([]stamp, stamps)}
 		}
-		a.told.hear(t, a.seconds(sent), q, a.seconds(q.Reset))
+		// By the wall clock of now, if Reset has no other: it may have been set.
+		a.told.hear(t, a.seconds(sent), q, t+q.Reset.Sub(now).Seconds())
 	}
 }
 

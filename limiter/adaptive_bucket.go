@@ -100,4 +100,4 @@ func (l *limited) often() bool { return l.share > 0.5 }
 func (p *bucketed) perSecond() float64 { return p.rate }
 
 // limit changes nothing: a bucketed knows of no window for it to be the limit of.
-func (p *bucketed) limit(float64) {}
+func (p *bucketed) limit(t, rate float64) {}

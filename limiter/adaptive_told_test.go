@@ -343,3 +343,48 @@ func TestAdaptiveSettleInAWindow(t *testing.T) {
 		t.Errorf("Wait = %v after all was given back, want none", d)
 	}
 }
+
+// A vendor that gives its reset as an absolute time, as X-RateLimit-Reset does, is
+// understood by the wall clock of its answer, not by that of the first call.
+func TestToldHeedsNoStepOfTheWallClock(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		a, err := NewAdaptive(AdaptiveConfig{Start: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := time.Now()
+		a.Take(first, "", 1)
+		now := stepped(first.Add(10*time.Second), step) // the clock was set meanwhile
+		a.Told(now, now, throttle.Quota{Limit: 100, Remaining: 0, Reset: now.Round(0).Add(time.Minute)})
+		if d := a.Wait(now, "", 1); d < 59*time.Second || d > 61*time.Second {
+			t.Errorf("step %v: nothing left for a minute, and a wait of %v", step, d)
+		}
+	}
+}
+
+// A vendor tells a limit, and later, since a better plan was bought, a higher one.
+func TestToldFollowsALimitThatWasRaised(t *testing.T) {
+	a, err := NewAdaptive(AdaptiveConfig{Start: 1, Window: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1e9, 0)
+	tell := func(limit int64) {
+		a.Told(now, now, throttle.Quota{Limit: limit, Remaining: limit, Reset: now.Add(time.Minute)})
+	}
+	tell(60)
+	for end := now.Add(24 * time.Hour); now.Before(end); {
+		if d := a.Wait(now, "", 1); d > 0 {
+			now = now.Add(d)
+			continue
+		}
+		a.Take(now, "", 1)
+		a.Accepted(now.Add(time.Millisecond), now, "")
+		if now.Sub(time.Unix(1e9, 0)) > time.Hour {
+			tell(6000)
+		}
+	}
+	if rate := a.Rate(now, ""); rate < 2 {
+		t.Errorf("23 h after the vendor has raised its limit from 60 to 6000 a minute the rate is %v a second", rate)
+	}
+}

@@ -50,6 +50,7 @@ const (
 type windowed struct {
 	window      float64 // seconds
 	least, most float64 // permits per window
+	configured  float64 // the most that most may be
 
 	tally   tally
 	quota   float64 // permits per window at present
@@ -73,7 +74,7 @@ type windowed struct {
 func newWindowed(window, start, least, most float64) *windowed {
 	w := &windowed{
 		window: window, least: max(1, least*window), most: max(1, most*window),
-		tally: newTally(window), growth: growing,
+		configured: max(1, most*window), tally: newTally(window), growth: growing,
 		cut: math.Inf(-1),
 	}
 	w.quota = min(max(10, w.least), w.most)
@@ -240,10 +241,14 @@ func (w *windowed) fall() {
 	w.search.rest = restFallen
 }
 
-// limit takes the vendor's word that the quota is no more.
-func (w *windowed) limit(rate float64) {
-	w.most = max(1, min(w.most, rate*w.window))
-	if w.quota >= w.most {
+// limit takes the vendor's word that the quota is no more. When it was less
+// before, and that was in use, the rest is sought as what has not been proven is.
+func (w *windowed) limit(t, rate float64) {
+	w.most = max(1, min(w.configured, rate*w.window))
+	switch {
+	case w.quota >= w.most:
 		w.quota, w.growth, w.search.at = w.most, 0, math.Inf(1)
+	case w.growth == 0 && math.IsInf(w.search.at, 1):
+		w.search.grow(w, t)
 	}
 }
