@@ -23,6 +23,7 @@ const (
 	Cancelled    // a request ended in the queue because its context did (Request, Err)
 	Requeued     // a rate-limited request went back to its place (Request, Attempt, Scope, Until)
 	Retry        // a failed attempt will be repeated (Request, Attempt; Delay until then; Err)
+	Again        // an attempt asked to be followed by another, and its request waits (Request, Attempt; Delay until then)
 	Recovered    // a request succeeded after at least one retry (Request, Attempt)
 	Ignored      // an error that the policy does not treat (Err)
 	GaveUp       // attempts or time ran out, or a context ended the wait between two (Request, Attempt, Err)
@@ -80,7 +81,7 @@ const (
 
 var names = [kinds]string{
 	None: "none", Submitted: "submitted", Queued: "queued", Started: "started", AttemptEnded: "attempt ended",
-	Completed: "completed", Overflow: "overflow", Cancelled: "cancelled", Requeued: "requeued", Retry: "retry",
+	Completed: "completed", Overflow: "overflow", Cancelled: "cancelled", Requeued: "requeued", Retry: "retry", Again: "again",
 	Recovered: "recovered", Ignored: "ignored", GaveUp: "gave up", Learned: "learned", Cooling: "cooling", Extended: "extended",
 	Cleared: "cleared", Cooled: "cooled", Probe: "probe", Ramp: "ramp", Resumed: "resumed", Clamped: "clamped",
 	BadVendor: "bad vendor", BreakerState: "breaker state", BreakerSet: "breaker set", BreakerReset: "breaker reset",

@@ -50,6 +50,8 @@ type core struct {
 	running  attempts
 	stopping bool // Close has cancelled what ran; what is added later is cancelled at once
 
+	group *inGroup // nil unless a Group made the governor
+
 	life  lifecycle
 	count counters
 	waits histogram // from submission, or return to the queue, to start

@@ -51,7 +51,7 @@ type attempt struct {
 	gone      bool          // because the request was cancelled
 	back      bool          // the request went on waiting
 	stalled   bool          // a stream's loop took too long for an item
-	pause     time.Duration // that the vendor asked of this request alone
+	pause     time.Duration // that the vendor, or the closure by Again, asked of this request alone
 
 	prev, next *attempt // in core.running
 	reported   bool     // as stuck; guarded by core.runMu
@@ -160,6 +160,7 @@ type outcomeKind uint8
 const (
 	exited    outcomeKind = iota // the goroutine is ending: Goexit
 	ran                          // the closure returned err
+	polled                       // the closure asked to be called again after a.pause; err is for who gives up
 	panicked                     // the closure panicked; err is a *PanicError
 	undone                       // it did not start: the gate closed meanwhile
 	unopened                     // it did not start: err says why there is no connection
@@ -262,5 +263,5 @@ func (a *attempt) call() {
 		}
 	}()
 	err := a.r.task.run(a)
-	a.out = outcome{ran, err}
+	a.out = a.answer(err)
 }

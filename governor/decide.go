@@ -54,9 +54,11 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 			return fate{err: c.because(r, err), own: true}
 		}
 		return fate{back: true}
+	case polled:
+		return c.poll(a)
 	}
 	if err == nil {
-		if r.hist != nil && r.hist.sent {
+		if r.hist != nil && r.hist.failed > 0 {
 			c.emit(event.Event{Kind: event.Recovered, Request: r.seq, Attempt: a.n})
 		}
 		return fate{}

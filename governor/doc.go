@@ -30,6 +30,12 @@
 // over one request goes first, as a probe, and then traffic grows. Lanes probe in
 // turn, and who is refused again and again lets the others of its lane try.
 //
+// # Many at once
+//
+// Map does the same for each input of a sequence, with a bounded window of them under
+// way. A closure that polls a vendor's job answers Again, and is called again later.
+// A Group has a governor for each host, made when it is asked for.
+//
 // # Promises
 //
 // Every accepted request completes exactly once, with a result, an error, a
@@ -43,8 +49,8 @@
 //
 // Everything here may be used by any number of goroutines at once, also from
 // inside closures and listeners. Closures run on the governor's workers, except
-// those of Stream, which run on the caller's goroutine. A governor owns one
-// goroutine; each running closure has one more. What is called in the actor
+// those of Stream, which run on the caller's goroutine, as Map reads its input. A
+// governor owns one goroutine, a Group none; each running closure has one more. What is called in the actor
 // (limiters, a breaker, a context's methods) must return at once; adapters, predicates, hooks and
 // listeners are called outside it and under no lock of ours, but adapters and
 // predicates delay the slot of the attempt they are asked about.

@@ -23,6 +23,7 @@ type door struct {
 	blocked    *crowd // submitters that wait for room; nil until one does
 	closed     bool
 	word       *word
+	common     *common // what all of a Group may have waiting; nil: no such bound
 }
 
 type msgKind uint8
@@ -44,6 +45,9 @@ type message struct {
 
 // enter puts r into the inbox, waiting for room under Block.
 func (d *door) enter(r *request) error {
+	if d.common.full() {
+		r.core().settled() // what could start does not wait
+	}
 	d.mu.Lock()
 	if d.waiting >= d.most && !d.closed {
 		switch d.overflow {
@@ -70,6 +74,10 @@ func (d *door) enter(r *request) error {
 	defer d.mu.Unlock()
 	if d.closed {
 		return ErrClosed
+	}
+	if !d.common.add(1) {
+		d.leave(0) // room it may have been given is the next one's
+		return ErrQueueFull
 	}
 	d.waiting++
 	d.seq++
@@ -154,6 +162,7 @@ func (d *door) left(n int) {
 	if n == 0 {
 		return
 	}
+	d.common.leave(n)
 	d.mu.Lock()
 	d.leave(n)
 	d.mu.Unlock()

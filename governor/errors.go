@@ -46,6 +46,10 @@ var (
 	ErrTooManyKeys     error = refusal("governor: too many keys")
 	ErrNeverAdmissible error = refusal("governor: cost is more than a limit can ever admit")
 
+	// ErrTooManyHosts is what Group.Get says when GroupConfig.MaxHosts governors are
+	// in use.
+	ErrTooManyHosts error = refusal("governor: too many hosts")
+
 	// ErrReentrant answers a call that would wait, inside a closure, for a slot
 	// of the same governor while none is spare: it could wait for itself.
 	ErrReentrant error = refusal("governor: blocking call from inside a closure of the same governor")
@@ -70,6 +74,10 @@ var (
 	// ErrStreamStalled ends a Stream whose loop took longer than
 	// Config.StreamIdle for an item.
 	ErrStreamStalled = errors.New("governor: stream stalled by its consumer")
+
+	// ErrAgain is matched by what Again returns, and by the last error of a request
+	// that ended while it waited for its next call: the vendor's job was begun.
+	ErrAgain = errors.New("governor: ask again")
 
 	// ErrGaveUp is matched by GaveUpError.
 	ErrGaveUp = errors.New("governor: gave up")
@@ -192,7 +200,7 @@ func (e *CanceledError) Refused() bool { return !e.sent }
 // again: its attempts or its time ran out, or the governor stopped. It matches
 // ErrGaveUp, Reason and Err.
 type GaveUpError struct {
-	Attempts int           // how many were made
+	Attempts int           // how many were made, since the last Again if there was one
 	Waited   time.Duration // from submission to the end, less the time attempts ran
 	Reason   error         // why no further one is made, nil when attempts ran out
 	Err      error         // how the last attempt ended

@@ -34,6 +34,11 @@ type PlainConfig = Config[string, struct{}]
 // New returns a running governor, or an error that names the field of cfg that
 // is wrong and its value.
 func New[S comparable, C any](cfg Config[S, C]) (*Governor[S, C], error) {
+	return newGovernor(cfg, func(*core) {})
+}
+
+// newGovernor is New; join is called before the actor begins.
+func newGovernor[S comparable, C any](cfg Config[S, C], join func(*core)) (*Governor[S, C], error) {
 	s, err := cfg.settings()
 	if err != nil {
 		return nil, err
@@ -49,6 +54,7 @@ func New[S comparable, C any](cfg Config[S, C]) (*Governor[S, C], error) {
 		c.pool = pooled[S, C]{p}
 		c.slots = min(c.slots, p.Max())
 	}
+	join(c)
 	c.open()
 	return &Governor[S, C]{core: c, names: &names[S]{m: make(map[S]*selector), most: s.maxKeys, sweep: 64}}, nil
 }
@@ -91,6 +97,9 @@ func (g *Governor[S, C]) With(ask Ask) *Governor[S, C] {
 // reentrant reports whether a call that would wait for a slot to use sel could
 // wait for itself; see spent.
 func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {
+	if g.evicted() {
+		g, _ = g.successor() // where it will be submitted to
+	}
 	if ctx == nil || attemptOf(ctx, g.core) == nil {
 		return false
 	}

@@ -163,7 +163,7 @@ func (c *core) back(r *request, now int64) {
 	r.place = inTimers
 	c.mind(r)
 	h := r.hist
-	if h != nil && h.attempts > 0 {
+	if h != nil && h.begun() {
 		r.enqueued = now
 	}
 	switch {

@@ -135,6 +135,7 @@ type history struct {
 	repeats   atomic.Bool   // a repetition is taken from the retry budget
 	err       error         // how the last attempt ended
 	sent      bool          // an attempt ended otherwise than by a rate limit
+	polls     int           // attempts that asked by Again for the next; the rest counts from the last of them
 	kept      *attempt      // under KeepConn: whose slot and connection it holds
 	until     int64         // end of a backoff or a pause of its own
 	result    error         // of the request; guarded by request.mu
@@ -147,6 +148,9 @@ type history struct {
 	order uint64 // its place there, as if it had been submitted then; 0: when it was
 }
 
+// begun reports whether an attempt was made.
+func (h *history) begun() bool { return h.attempts > 0 || h.polls > 0 }
+
 // when and index are for lane.returned.
 func (h *history) when() int64   { return int64(h.r.order()) }
 func (h *history) index() *int32 { return &h.slot }
@@ -155,8 +159,11 @@ func (h *history) index() *int32 { return &h.slot }
 type task interface {
 	open(ctx context.Context, l lease) error
 	run(a *attempt) error
-	clear() // called under request.mu
+	clear()     // called under request.mu
+	completed() // the request is done; called under no lock, on any goroutine
 }
+
+func (r *request) completed() {}
 
 // Done returns a channel that is closed when the request is complete.
 func (r *request) Done() <-chan struct{} {
@@ -230,6 +237,9 @@ func (r *request) complete(err error, own bool, count *atomic.Uint64) bool {
 	r.mu.Unlock()
 	if done != nil {
 		close(done)
+	}
+	if r.task != nil {
+		r.task.completed()
 	}
 	return true
 }

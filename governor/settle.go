@@ -71,10 +71,13 @@ func (c *core) attemptEnded(a *attempt) {
 		c.repeated(a.r)
 		c.retry.Budget.End()
 	}
-	took := c.now() - a.began
+	took, err := c.now()-a.began, a.out.err
 	c.calls.add(took)
+	if a.out.kind == polled {
+		err = nil // it went well
+	}
 	if c.bus.Wants(event.AttemptEnded) {
-		c.emit(event.Event{Kind: event.AttemptEnded, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(took), Err: a.out.err})
+		c.emit(event.Event{Kind: event.AttemptEnded, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(took), Err: err})
 	}
 }
 
@@ -163,10 +166,10 @@ func (a *attempt) keeps() bool {
 		return false
 	}
 	switch a.out.kind {
-	case ran:
+	case ran, polled:
 		return true
 	case undone, broken: // it kept them before, or has nothing yet that is worth it
-		return a.r.hist != nil && a.r.hist.attempts > 0
+		return a.r.hist != nil && a.r.hist.begun()
 	}
 	return false
 }
@@ -218,7 +221,7 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 	now := c.now()
 	o := a.out
 	opening := a.opening
-	wake = c.gate.leave(now, &a.scopes, a, o.kind == ran && o.err == nil, refused)
+	wake = c.gate.leave(now, &a.scopes, a, o.good(), refused)
 	if a.seq != 0 && len(c.limits) > 0 && c.limitWait.Load() { // the limits were told, and may say otherwise now
 		c.retime.Store(true)
 		wake = true
@@ -271,7 +274,7 @@ func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 	switch o := a.out; {
 	case a.seq == 0, len(refused) > 0, a.body, a.stalled:
 		return breaker.Neutral
-	case o.kind == ran && o.err == nil:
+	case o.good():
 		return breaker.Success
 	case o.kind == ran && a.gone:
 		return breaker.Neutral

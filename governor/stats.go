@@ -43,6 +43,7 @@ type Stats struct {
 	Dropped   uint64 `json:"dropped"`  // requests that ended in the queue: cancelled, late, overflowing, closed
 	Limited   uint64 `json:"limited"`  // attempts that the vendor refused
 	Retried   uint64 `json:"retried"`  // attempts repeated by Config.Retry
+	Again     uint64 `json:"again"`    // attempts that asked for the next by Again
 	GaveUp    uint64 `json:"gave_up"`  // requests
 	Panics    uint64 `json:"panics"`   // of closures, and runtime.Goexit
 	Overflow  uint64 `json:"overflow"` // requests
@@ -82,7 +83,7 @@ type LimitStats struct {
 }
 
 type counters struct {
-	submitted, refused, started, succeeded, failed, dropped, limited, retried,
+	submitted, refused, started, succeeded, failed, dropped, limited, retried, again,
 	gaveUp, panics, overflow, cooldowns, clamped, badVendor, stuck, hookPanics atomic.Uint64
 }
 
@@ -100,7 +101,7 @@ func (c *core) snapshot() Stats {
 		Queued: c.sched.n + c.backoffs, MaxQueue: c.door.limit(), LaneCount: len(c.sched.lanes),
 		Submitted: n.submitted.Load(), Refused: n.refused.Load(), Started: n.started.Load(),
 		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),
-		Limited: n.limited.Load(), Retried: n.retried.Load(), GaveUp: n.gaveUp.Load(),
+		Limited: n.limited.Load(), Retried: n.retried.Load(), Again: n.again.Load(), GaveUp: n.gaveUp.Load(),
 		Panics: n.panics.Load(), Overflow: n.overflow.Load(), Episodes: n.cooldowns.Load(),
 		Clamped: n.clamped.Load(), BadVendor: n.badVendor.Load(), Stuck: n.stuck.Load(),
 		Events: c.bus.Dropped(), Hooks: c.bus.Panics() + n.hookPanics.Load() + c.gate.panics.Load(), Wait: c.waits.summary(), Call: c.calls.summary(),

@@ -19,8 +19,8 @@ import (
 // The sequence of fn runs on the goroutine of the loop. An error before the
 // first item is treated like a closure's: a rate limit is waited out, a failure
 // is retried as Config.Retry says. After the first item nothing is repeated, for
-// the loop has seen it: an error, a rate limit too, is yielded once, with a zero
-// T, and ends the loop; what the vendor said in it is learned all the same. An
+// the loop has seen it: an error, a rate limit or an Again too, is yielded once, with
+// a zero T, and ends the loop; what the vendor said in it is learned all the same. An
 // error of the governor's is yielded like that. Breaking out of the loop, a panic in its
 // body, and runtime.Goexit give everything back.
 //
@@ -83,6 +83,9 @@ func (s *streamed[C, T]) run(a *attempt) error {
 	}
 	for v, err := range s.fn(a, conn) {
 		if err != nil {
+			if s.begun {
+				err = tooLate(err)
+			}
 			return err
 		}
 		if !s.begun {

@@ -115,7 +115,16 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 		}
 	}
 	if err == nil {
-		err = c.admit(r, &g.ask)
+		if err = c.admit(r, &g.ask); err == ErrClosed && c.evicted() {
+			next, e := g.successor()
+			if e == nil {
+				r.sel().refs.Add(-1)
+				r.class.Store(nil)
+				next.submit(ctx, r, t, sel, f, nil)
+				return
+			}
+			err = e
+		}
 	}
 	if err != nil {
 		c.refuse(r, err)

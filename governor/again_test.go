@@ -1,0 +1,414 @@
+package governor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// job is a vendor's job that is ready after some calls, and notes what it saw.
+func job(polls int, every time.Duration, at *[]time.Time, infos ...*[]retry.Info) func(context.Context, struct{}) (int, error) {
+	n := 0
+	return governor.Func(func(ctx context.Context) (int, error) {
+		*at = append(*at, time.Now())
+		for _, list := range infos {
+			info, _ := retry.FromContext(ctx)
+			*list = append(*list, info)
+		}
+		if n++; n <= polls {
+			return -1, fmt.Errorf("not yet: %w", governor.Again(every))
+		}
+		return n, nil
+	})
+}
+
+func offsets(start time.Time, at []time.Time) string {
+	var ds []time.Duration
+	for _, t := range at {
+		ds = append(ds, t.Sub(start))
+	}
+	return fmt.Sprint(ds)
+}
+
+func TestAgainGivesEverythingBackAndReturnsAfterItsTime(t *testing.T) {
+	for name, run := range map[string]func(*testing.T, *governor.Plain, func(context.Context, struct{}) (int, error)) (int, error){
+		"Do": func(t *testing.T, g *governor.Plain, fn func(context.Context, struct{}) (int, error)) (int, error) {
+			return governor.Do(t.Context(), g, "", fn)
+		},
+		"Submit": func(t *testing.T, g *governor.Plain, fn func(context.Context, struct{}) (int, error)) (int, error) {
+			return governor.Submit(t.Context(), g, "", fn).Result(t.Context())
+		},
+		"NoRetry": func(t *testing.T, g *governor.Plain, fn func(context.Context, struct{}) (int, error)) (int, error) {
+			return governor.Do(t.Context(), g.With(governor.Ask{NoRetry: true}), "", fn)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+				start := time.Now()
+				rec := governortest.Record(g, event.Again, event.AttemptEnded, event.Recovered, event.Clamped)
+				var at []time.Time
+				var infos []retry.Info
+				var other time.Time
+				go func() {
+					time.Sleep(time.Second) // while the job waits, its slot is another's
+					if s := g.Stats(); s.InFlight != 0 || s.Queued != 1 {
+						t.Errorf("%d in flight, %d queued, want 0, 1", s.InFlight, s.Queued)
+					}
+					governor.Do(t.Context(), g, "", stamp(&other))
+				}()
+				v, err := run(t, g, job(3, 10*time.Second, &at, &infos))
+				if v != 4 || err != nil {
+					t.Errorf("%v, %v, want 4 and no error", v, err)
+				}
+				if got := offsets(start, at); got != "[0s 10s 20s 30s]" {
+					t.Errorf("called at %v", got)
+				}
+				since(t, "another's call", start, other, time.Second)
+				for i, info := range infos {
+					if info.Attempt != 1 || errors.Is(info.Last, governor.ErrAgain) != (i > 0) {
+						t.Errorf("call %d is told %+v", i, info)
+					}
+				}
+				if s := g.Stats(); s.Again != 3 || s.Retried != 0 || s.Succeeded != 2 || s.Started != 5 || s.Limited != 0 {
+					t.Errorf("%+v", s)
+				}
+				synctest.Wait()
+				if rec.Count(event.Again) != 3 || rec.Count(event.Recovered) != 0 || rec.Count(event.Clamped) != 0 {
+					t.Errorf("events %v", rec.Kinds())
+				}
+				for _, e := range rec.Events() {
+					if e.Kind == event.Again && (e.Delay != 10*time.Second || e.Attempt != 1 || e.Request != 1) {
+						t.Errorf("%+v", e)
+					} else if e.Err != nil {
+						t.Errorf("an attempt that asked for the next ended with %v", e.Err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What is counted about a call begins anew: it was another call that succeeded.
+func TestAgainIsNotCounted(t *testing.T) {
+	limited, failed := governortest.Limited(time.Second, throttle.Scope{Level: throttle.Request}), errors.New("failed")
+	var steps []error
+	for range 5 {
+		steps = append(steps, limited, failed, governor.Again(time.Second))
+	}
+	bubble(t, func(c *governor.PlainConfig) {
+		c.LimitedAttempts = 2
+		c.Retry = &retry.Config{Attempts: 2}
+	}, func(t *testing.T, g *governor.Plain) {
+		s := governortest.NewScript(steps...)
+		if n, err := governor.Do(t.Context(), g, "", s.Call); err != nil || n != 16 {
+			t.Errorf("%d calls, %v", n, err)
+		}
+		if s := g.Stats(); s.Retried != 5 || s.Limited != 5 || s.Again != 5 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestAgainIsBoundedByTheLatestStartAndMaxWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		maxWait time.Duration
+		ask     time.Duration // latest start from now
+		ctx     time.Duration // deadline
+		every   time.Duration
+		want    string // called at
+		end     time.Duration
+		reason  error
+	}{
+		"latest start": {ask: 25 * time.Second, every: 10 * time.Second, want: "[0s 10s 20s]", end: 20 * time.Second, reason: governor.ErrLate},
+		"deadline":     {ctx: 25 * time.Second, every: 10 * time.Second, want: "[0s 10s 20s]", end: 20 * time.Second, reason: governor.ErrLate},
+		"MaxWait":      {every: 16 * time.Minute, want: "[0s]", reason: governor.ErrCooling},
+		"the longest":  {every: math.MaxInt64, want: "[0s]", reason: governor.ErrCooling},
+		"without a MaxWait": {maxWait: -1, ctx: time.Hour, every: 40 * time.Minute, want: "[0s 40m0s]", end: 40 * time.Minute,
+			reason: governor.ErrLate},
+		"for ever": {maxWait: -1, ask: time.Hour, every: math.MaxInt64, want: "[0s]", reason: governor.ErrLate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(cfg *governor.PlainConfig) { cfg.MaxWait = c.maxWait }, func(t *testing.T, g *governor.Plain) {
+				start := time.Now()
+				ctx, ask := t.Context(), governor.Ask{}
+				if c.ctx > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, c.ctx)
+					defer cancel()
+				}
+				if c.ask > 0 {
+					ask.StartBy = start.Add(c.ask)
+				}
+				var at []time.Time
+				v, err := governor.Do(ctx, g.With(ask), "", job(1000, c.every, &at))
+				gave, ok := errors.AsType[*governor.GaveUpError](err)
+				if !ok || !errors.Is(gave.Reason, c.reason) || !errors.Is(err, governor.ErrAgain) || v != 0 {
+					t.Errorf("%v, %v", v, err)
+				}
+				if governor.IsRefused(err) {
+					t.Errorf("%v: the vendor was called", err)
+				}
+				since(t, "the end", start, time.Now(), c.end)
+				if got := offsets(start, at); got != c.want {
+					t.Errorf("called at %s, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestAgainAtOnceWaitsForTheShortestPause(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, -1, math.MinInt64} {
+		bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+			start := time.Now()
+			rec := governortest.Record(g, event.Clamped)
+			var at []time.Time
+			if _, err := governor.Do(t.Context(), g, "", job(2, d, &at)); err != nil {
+				t.Error(err)
+			}
+			if got := offsets(start, at); got != "[0s 100ms 200ms]" {
+				t.Errorf("Again(%d): called at %s", d, got)
+			}
+			synctest.Wait()
+			want := 0
+			if d < 0 {
+				want = 2
+			}
+			if got := rec.Count(event.Clamped); got != want || int(g.Stats().Clamped) != want {
+				t.Errorf("Again(%d): %d clamped, want %d", d, got, want)
+			}
+		})
+	}
+}
+
+// A call that answers Again succeeded, as far as anybody counts the vendor's.
+func TestAgainIsASuccessForLimitsAndBreaker(t *testing.T) {
+	b, err := breaker.New(breaker.Config{Failures: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &tally{}
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Breaker = b
+		c.Limits = []governor.Limit{{Limiter: l}}
+	}, func(t *testing.T, g *governor.Plain) {
+		var at []time.Time
+		if _, err := governor.Do(t.Context(), g, "", job(2, time.Second, &at)); err != nil {
+			t.Error(err)
+		}
+		if s := b.Stats(); s.Failed != 0 || s.Calls != 3 {
+			t.Errorf("%+v", s)
+		}
+		if l.taken != 3 || l.accepted != 3 || l.refused != 0 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// tally is a limit that counts. Its governor calls it under a mutex.
+type tally struct{ taken, accepted, refused int }
+
+func (l *tally) Wait(time.Time, string, int) time.Duration { return 0 }
+func (l *tally) Take(_ time.Time, _ string, n int)         { l.taken += n }
+func (l *tally) Settle(time.Time, string, int, int)        {}
+func (l *tally) Accepted(time.Time, time.Time, string)     { l.accepted++ }
+func (l *tally) Refused(time.Time, time.Time, string)      { l.refused++ }
+
+var _ limiter.Limiter = (*tally)(nil)
+
+// A probe that answers Again has shown that the vendor accepts calls again.
+func TestAgainEndsAProbe(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		s := governortest.NewScript(governortest.Limited(10*time.Second), governor.Again(time.Minute))
+		first := governor.Submit(t.Context(), g, "", s.Call)
+		synctest.Wait()
+		var next time.Time
+		<-governor.Submit(t.Context(), g, "", stamp(&next)).Done()
+		since(t, "the next", start, next, 10*time.Second)
+		if _, err := first.Result(t.Context()); err != nil {
+			t.Error(err)
+		}
+		since(t, "the end", start, time.Now(), 70*time.Second)
+	})
+}
+
+func TestAgainKeepsTheConnectionOnlyUnderKeepConn(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			opened := 0
+			g, err := governor.New(governor.Config[string, int]{Name: "test", Pool: &pool.Config[string, int]{
+				Max: 1, Open: func(context.Context, string) (int, error) { opened++; return opened, nil },
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			start, n := time.Now(), 0
+			first := governor.Submit(t.Context(), g.With(governor.Ask{KeepConn: keep}), "a", func(_ context.Context, conn int) (int, error) {
+				if n++; n < 3 {
+					return 0, governor.Again(10 * time.Second)
+				}
+				return conn, nil
+			})
+			synctest.Wait()
+			if got := g.Stats().InFlight; got != map[bool]int{false: 0, true: 1}[keep] {
+				t.Errorf("KeepConn %v: %d in flight", keep, got)
+			}
+			var other time.Time
+			governor.Do(t.Context(), g, "b", func(context.Context, int) (int, error) { other = time.Now(); return 0, nil })
+			conn, err := first.Result(t.Context())
+			switch {
+			case err != nil:
+				t.Error(err)
+			case keep:
+				since(t, "another", start, other, 20*time.Second)
+				if conn != 1 {
+					t.Errorf("connection %d, want the first", conn)
+				}
+			default:
+				since(t, "another", start, other, 0)
+				if conn != 3 {
+					t.Errorf("connection %d, want the third: the other selector's took its place", conn)
+				}
+			}
+		})
+	}
+}
+
+func TestAgainInAStream(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+		n := 0
+		rows := func(context.Context, struct{}) iter.Seq2[int, error] {
+			return func(yield func(int, error) bool) {
+				if n++; n < 3 {
+					yield(0, governor.Again(10*time.Second))
+					return
+				}
+				if yield(1, nil) {
+					yield(0, governor.Again(10*time.Second))
+				}
+			}
+		}
+		for _, ask := range []governor.Ask{{}, {NoRetry: true}} {
+			n = 0
+			start, got := time.Now(), ""
+			for v, err := range governor.Stream(t.Context(), g.With(ask), "", rows) {
+				got += fmt.Sprint(v, errors.Is(err, governor.ErrAgain), " ")
+			}
+			if got != "1 false 0 true " {
+				t.Errorf("got %q", got)
+			}
+			since(t, "the end", start, time.Now(), 20*time.Second)
+		}
+	})
+}
+
+// An error that a request ends with is no Again for whoever passes it on.
+func TestAgainOfAnotherGovernorIsAnError(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.MaxWait = -1 }, func(t *testing.T, g *governor.Plain) {
+		other, err := governor.New(governor.PlainConfig{Name: "other"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		calls := 0
+		_, err = governor.Do(t.Context(), g, "", governor.Func(func(ctx context.Context) (int, error) {
+			calls++
+			var at []time.Time
+			return governor.Do(ctx, other, "", job(9, time.Hour, &at)) // more than MaxWait
+		}))
+		if calls != 1 || !errors.Is(err, governor.ErrGaveUp) {
+			t.Errorf("%d calls, %v", calls, err)
+		}
+	})
+}
+
+func TestAgainEndsWithTheRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(g *governor.Plain, r *governor.Request[int])
+		want error
+	}{
+		"Cancel": {func(_ *governor.Plain, r *governor.Request[int]) { r.Cancel() }, context.Canceled},
+		"Close":  {func(g *governor.Plain, _ *governor.Request[int]) { g.Close() }, governor.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+				var at []time.Time
+				r := governor.Submit(t.Context(), g, "", job(1000, time.Minute, &at))
+				time.Sleep(90 * time.Second)
+				if r.State() != governor.Waiting {
+					t.Errorf("state %v", r.State())
+				}
+				c.end(g, r)
+				v, err := r.Result(t.Context())
+				if !errors.Is(err, c.want) || !errors.Is(err, governor.ErrAgain) || governor.IsRefused(err) || v != 0 {
+					t.Errorf("%v, %v", v, err)
+				}
+				if err != nil && err.Error() == "" {
+					t.Error("no text")
+				}
+			})
+		})
+	}
+}
+
+func TestShutdownWaitsForAgain(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		var at []time.Time
+		r := governor.Submit(t.Context(), g, "", job(2, time.Minute, &at))
+		if err := g.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if v, err := r.Result(t.Context()); v != 3 || err != nil {
+			t.Errorf("%v, %v", v, err)
+		}
+		since(t, "the end", start, time.Now(), 2*time.Minute)
+	})
+}
+
+// It takes its place by submission order when it comes back.
+func TestAgainReturnsToItsPlace(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		var at []time.Time
+		r := governor.Submit(t.Context(), g, "", job(1, 5*time.Second, &at))
+		for range 10 {
+			governor.Submit(t.Context(), g, "", sleep(2*time.Second))
+		}
+		<-r.Done()
+		if got := offsets(start, at); got != "[0s 6s]" {
+			t.Errorf("called at %s, want the first slot after 5 s", got)
+		}
+	})
+}
+
+// hostile panics when it is looked through.
+type hostile struct{}
+
+func (hostile) Error() string { return "hostile" }
+func (hostile) Unwrap() error { panic("unwrapped") }
+
+func TestPanicInAnErrorsUnwrapIsTheClosures(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		_, err := governor.Do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { return 0, hostile{} }))
+		if p, ok := errors.AsType[*governor.PanicError](err); !ok || p.Value != "unwrapped" {
+			t.Errorf("got %T", err)
+		}
+	})
+}

@@ -1,0 +1,205 @@
+package governor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// GroupConfig says how a Group treats its hosts. Only Config is required.
+type GroupConfig[S comparable, C any] struct {
+	// Config returns the Config of a host's governor; an empty Name becomes the
+	// host. It is called when the governor is made, also again after an eviction,
+	// and then once at a time for one host. Limiters and breakers belong to one
+	// governor: make new ones in each call. It must not call the Group. Required.
+	Config func(host string) (Config[S, C], error)
+
+	// MaxHosts bounds the governors, and the evicted ones of which something is
+	// remembered. 0 means 1,000.
+	MaxHosts int
+
+	// IdleTimeout is how long a governor has to do nothing before it is evicted;
+	// up to a quarter of it later, it is. 0 means 5 min; negative: never, but for
+	// another when there are MaxHosts.
+	IdleTimeout time.Duration
+
+	// MaxQueue is how many requests may wait at all governors together; a further
+	// one fails with ErrQueueFull whatever Config.Overflow says. 0: no bound but
+	// MaxHosts times Config.MaxQueue.
+	MaxQueue int
+}
+
+// maxHost is the longest name of a host, in bytes.
+const maxHost = 1024
+
+// Group makes a governor for each host when it is asked for, and closes those that
+// have nothing to do. All have one type of selector and of connection. Make one with
+// NewGroup; it may be used by any number of goroutines, and must be closed.
+//
+// A governor is evicted only when nobody can notice. Nothing waits, runs or is held;
+// no scope is cooling down or on its way back from that; it is not paused; its breaker is
+// willing; and every limit says that all its permits are back (limiter.Idler) or hands over what it
+// has learned (limiter.Adaptive), which the host's next governor begins with. One
+// with a limit that can do neither is not evicted. Never are there two governors of a host
+// that call it. What was changed by hand is forgotten: SetMaxQueue, a limit of a
+// limiter; and the evicted governor's statistics are.
+//
+// A *Governor that Get returned is good for as long as the Group is: what is submitted
+// through it after an eviction, or told to its Learn, Clear, Pause, Resume and
+// SetMaxQueue, goes to the governor that the host has then, which is made if need be.
+// For the rest it is a closed governor: its listeners have heard Closed, its Stats are
+// those of its end. One that was closed by hand is replaced when it has ended.
+//
+// A Group has no goroutine of its own: a timer looks after the idle ones.
+type Group[S comparable, C any] struct {
+	cfg    GroupConfig[S, C]
+	common *common
+
+	// mu guards what follows. No function of the user's is called under it, and no
+	// actor is waited for.
+	mu        sync.Mutex
+	hosts     map[string]*member[S, C]
+	recent    members[S, C]
+	ending    map[*core]struct{} // evicted, and their connections not yet closed
+	listeners []*groupListener
+	closed    bool
+	timer     *time.Timer   // nil until there is a governor
+	sweeping  chan struct{} // closed when the sweep that runs has ended; nil: none runs
+}
+
+// NewGroup returns a Group without governors, or an error that names the field of
+// cfg that is wrong and its value.
+func NewGroup[S comparable, C any](cfg GroupConfig[S, C]) (*Group[S, C], error) {
+	switch {
+	case cfg.Config == nil:
+		return nil, errors.New("governor: GroupConfig.Config is nil, want a function")
+	case cfg.MaxHosts < 0:
+		return nil, fmt.Errorf("governor: GroupConfig.MaxHosts is %d, want 0 or more", cfg.MaxHosts)
+	case cfg.MaxQueue < 0:
+		return nil, fmt.Errorf("governor: GroupConfig.MaxQueue is %d, want 0 or more", cfg.MaxQueue)
+	}
+	if cfg.MaxHosts == 0 {
+		cfg.MaxHosts = 1000
+	}
+	if cfg.IdleTimeout == 0 {
+		cfg.IdleTimeout = 5 * time.Minute
+	}
+	g := &Group[S, C]{cfg: cfg, hosts: make(map[string]*member[S, C]), ending: make(map[*core]struct{})}
+	if cfg.MaxQueue > 0 {
+		g.common = &common{most: int64(cfg.MaxQueue)}
+	}
+	return g, nil
+}
+
+// Get returns the governor of host, and makes it when there is none: one, however
+// many goroutines ask at once. A host is any text of up to 1 KiB, taken as it is.
+//
+// It returns the error of GroupConfig.Config or of New, and asks again next time;
+// ErrTooManyHosts when MaxHosts are in use (the eight that were asked for longest ago
+// are looked at for an idle one); ErrClosed after Close or Shutdown. With a governor
+// there it costs a mutex and a map access.
+func (g *Group[S, C]) Get(host string) (*Governor[S, C], error) {
+	if len(host) > maxHost {
+		return nil, fmt.Errorf("governor: host of %d bytes, want at most %d", len(host), maxHost)
+	}
+	g.mu.Lock()
+	for {
+		m := g.hosts[host]
+		switch {
+		case g.closed:
+			g.mu.Unlock()
+			return nil, ErrClosed
+		case m == nil && len(g.hosts) >= g.cfg.MaxHosts:
+			if !g.makeRoom() {
+				g.mu.Unlock()
+				return nil, ErrTooManyHosts
+			}
+		case m == nil:
+			m = &member[S, C]{host: strings.Clone(host)}
+			g.hosts[m.host] = m
+			g.recent.push(m)
+		case m.making != nil:
+			making := m.making
+			g.mu.Unlock()
+			<-making.done
+			return making.gov, making.err
+		case m.gov == nil:
+			m.making = &making[S, C]{done: make(chan struct{})}
+			g.mu.Unlock()
+			return g.make(m)
+		case m.gov.over():
+			g.forget(m, m.gov)
+		default:
+			gov := m.gov
+			m.gets++
+			g.recent.remove(m)
+			g.recent.push(m)
+			g.mu.Unlock()
+			return gov, nil
+		}
+	}
+}
+
+// over reports whether g was evicted, or closed by hand and has ended.
+func (g *Governor[S, C]) over() bool {
+	select {
+	case <-g.done:
+		return true
+	default:
+		return g.evicted()
+	}
+}
+
+// make makes m's governor. m.making is the caller's.
+func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
+	making := m.making
+	making.err = errors.New("governor: GroupConfig.Config did not return") // unless it does
+	defer func() {
+		g.mu.Lock()
+		defer close(making.done)
+		defer g.mu.Unlock()
+		m.making = nil
+		if gov == nil {
+			g.drop(m) // and what was learned with it
+			return
+		}
+		making.gov, making.err = gov, nil
+		m.gov, m.kept, m.since = gov, nil, time.Now()
+		for _, l := range g.listeners {
+			l.listen(gov.core)
+		}
+		if g.timer == nil && !g.closed && g.cfg.IdleTimeout > 0 {
+			g.timer = time.AfterFunc(g.period(), g.sweep)
+		}
+	}()
+	cfg, err := g.cfg.Config(m.host)
+	if err != nil {
+		making.err = err
+		return nil, err
+	}
+	if cfg.Name == "" {
+		cfg.Name = m.host
+	}
+	gov, err = newGovernor(cfg, func(c *core) {
+		c.group, c.door.common = &inGroup{of: &membership[S, C]{g, m.host}}, g.common
+		c.remember(m.kept)
+	})
+	if err != nil {
+		making.err = err
+	}
+	return gov, err
+}
+
+// Stats returns a snapshot of each governor, by name. Each is taken between two
+// decisions of its governor.
+func (g *Group[S, C]) Stats() []Stats {
+	var all []Stats
+	for _, gov := range g.All() {
+		all = append(all, gov.Stats())
+	}
+	slices.SortFunc(all, func(a, b Stats) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}

@@ -1,0 +1,166 @@
+package governor
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// learner is a limit that can be asked what it has learned.
+type learner interface {
+	Export(now time.Time) limiter.Learned
+	Import(now time.Time, l limiter.Learned) error
+}
+
+// inGroup is what a governor has that a Group made.
+type inGroup struct {
+	of      any               // *membership
+	evicted atomic.Bool       // set under door.mu, with door.closed
+	kept    []limiter.Learned // at the eviction, by limit; set before evicted is
+}
+
+func (c *core) evicted() bool { return c.group != nil && c.group.evicted.Load() }
+
+// retire closes the governor when that loses nothing, and reports whether it did:
+// nothing waits or runs, no scope is on its way back from a cooldown, the breaker is
+// willing, and the limits have nothing to remember but what is kept.
+func (c *core) retire() (ok bool) {
+	if c.gate.word.v.Load()&^wantBit != 0 {
+		return false // without the actor: most that are tried in vain fail here
+	}
+	c.ask(func() { ok = c.retireNow() })
+	if ok {
+		c.begin(closing)
+	}
+	return ok
+}
+
+// retireNow is retire in the actor.
+func (c *core) retireNow() bool {
+	now := c.now()
+	if c.stage != open || c.evicted() || c.paused || c.sched.n+c.backoffs > 0 {
+		return false
+	}
+	c.runMu.Lock()
+	running := c.running.n
+	c.runMu.Unlock()
+	if running > 0 || c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
+		return false
+	}
+	kept, blank := c.gate.blank(now)
+	if !blank {
+		return false
+	}
+	c.group.kept = kept
+	return c.retireDoor()
+}
+
+// retireDoor closes the door unless somebody is at it. What closes it is seen by all
+// that comes later: Submit finds it closed, Learn asks for evicted under its mutex.
+func (c *core) retireDoor() bool {
+	d := &c.door
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || d.waiting > 0 || d.head != nil || !d.blocked.empty() || !c.gate.word.retire() {
+		return false
+	}
+	d.closed = true
+	c.group.evicted.Store(true)
+	return true
+}
+
+// wasEvicted reports whether the governor was evicted before this call, which no
+// other look at evicted can say while the eviction is under way.
+func (c *core) wasEvicted() bool {
+	c.door.mu.Lock()
+	defer c.door.mu.Unlock()
+	return c.evicted()
+}
+
+// blank reports whether the limits remember nothing, but for what learning ones
+// export. That no scope is held, word.retire sees.
+func (g *gate) blank(now int64) (kept []limiter.Learned, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.time(now)
+	for i, l := range g.limits {
+		switch l := l.Limiter.(type) {
+		case learner:
+			if learned := l.Export(t); learned.Rate > 0 {
+				if kept == nil {
+					kept = make([]limiter.Learned, len(g.limits))
+				}
+				kept[i] = learned
+			}
+		case limiter.Idler:
+			if !l.Idle(t) {
+				return nil, false
+			}
+		default:
+			return nil, false
+		}
+	}
+	return kept, true
+}
+
+// remember gives limits what an evicted governor of the same host had learned.
+func (c *core) remember(kept []limiter.Learned) {
+	now := time.Now()
+	for i, l := range c.limits {
+		if l, ok := l.Limiter.(learner); ok && i < len(kept) {
+			_ = l.Import(now, kept[i]) // of an Adaptive that is another now: not used
+		}
+	}
+}
+
+// membership is what a governor knows of the Group that made it.
+type membership[S comparable, C any] struct {
+	group *Group[S, C]
+	host  string
+}
+
+// successor returns the view's governor as it is now, after g was evicted. With an
+// error, because there is none, it returns g.
+func (g *Governor[S, C]) successor() (*Governor[S, C], error) {
+	m := g.group.of.(*membership[S, C])
+	next, err := m.group.Get(m.host)
+	if err != nil {
+		return g, err
+	}
+	return next.With(g.ask), nil
+}
+
+// live calls fn with the governor's core, until one was not evicted meanwhile.
+func (g *Governor[S, C]) live(fn func(*core)) {
+	for {
+		fn(g.core)
+		if g.group == nil || !g.wasEvicted() {
+			return
+		}
+		next, err := g.successor()
+		if err != nil {
+			return
+		}
+		g = next
+	}
+}
+
+// Learn obeys a signal that came from elsewhere, as Handle says.
+func (g *Governor[S, C]) Learn(sig throttle.Signal) { g.live(func(c *core) { c.Learn(sig) }) }
+
+// Clear ends the cooldown of a scope, as Handle says.
+func (g *Governor[S, C]) Clear(sc throttle.Scope) { g.live(func(c *core) { c.Clear(sc) }) }
+
+// Pause suspends starts, as Handle says.
+func (g *Governor[S, C]) Pause() { g.live((*core).Pause) }
+
+// Resume allows starts again, as Handle says.
+func (g *Governor[S, C]) Resume() { g.live((*core).Resume) }
+
+// SetMaxQueue changes Config.MaxQueue, as Handle says.
+func (g *Governor[S, C]) SetMaxQueue(n int) (err error) {
+	g.live(func(c *core) { err = c.SetMaxQueue(n) })
+	return err
+}

@@ -1,0 +1,199 @@
+package governor
+
+import (
+	"iter"
+	"time"
+
+	"github.com/flyball-go/flyball/limiter"
+)
+
+// member is a host of a Group, guarded by its mutex: one with a governor, one whose
+// governor is being made, or one of whose governor something is remembered.
+type member[S comparable, C any] struct {
+	host   string
+	gov    *Governor[S, C]
+	making *making[S, C]
+	kept   []limiter.Learned
+
+	gets  uint64    // how often it was asked for
+	seen  uint64    // gets and starts at the last sweep
+	since time.Time // of the first sweep that saw these
+
+	prev, next *member[S, C] // in Group.recent
+}
+
+// making is a governor that is being made. gov or err is set when done is closed.
+type making[S comparable, C any] struct {
+	done chan struct{}
+	gov  *Governor[S, C]
+	err  error
+}
+
+// members is a list in the order in which they were asked for last.
+type members[S comparable, C any] struct{ oldest, newest *member[S, C] }
+
+func (l *members[S, C]) push(m *member[S, C]) {
+	m.prev, m.next = l.newest, nil
+	if l.newest == nil {
+		l.oldest = m
+	} else {
+		l.newest.next = m
+	}
+	l.newest = m
+}
+
+func (l *members[S, C]) remove(m *member[S, C]) {
+	if m.prev == nil {
+		l.oldest = m.next
+	} else {
+		m.prev.next = m.next
+	}
+	if m.next == nil {
+		l.newest = m.prev
+	} else {
+		m.next.prev = m.prev
+	}
+	m.prev, m.next = nil, nil
+}
+
+// All returns the hosts that have a governor now, and it, in no particular order.
+func (g *Group[S, C]) All() iter.Seq2[string, *Governor[S, C]] {
+	return func(yield func(string, *Governor[S, C]) bool) {
+		for _, gov := range g.governors() {
+			if !yield(gov.group.of.(*membership[S, C]).host, gov) {
+				return
+			}
+		}
+	}
+}
+
+func (g *Group[S, C]) governors() []*Governor[S, C] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := make([]*Governor[S, C], 0, len(g.hosts))
+	for _, m := range g.hosts {
+		if m.gov != nil && !m.gov.evicted() {
+			all = append(all, m.gov)
+		}
+	}
+	return all
+}
+
+// drop takes m out. The caller holds mu.
+func (g *Group[S, C]) drop(m *member[S, C]) {
+	if g.hosts[m.host] == m {
+		delete(g.hosts, m.host)
+		g.recent.remove(m)
+	}
+}
+
+// forget takes gov, which is over, from m, and leaves what is to be remembered. The
+// caller holds mu.
+func (g *Group[S, C]) forget(m *member[S, C], gov *Governor[S, C]) {
+	if m.gov != gov {
+		return
+	}
+	m.gov = nil
+	g.tidy(4)
+	g.ending[gov.core] = struct{}{}
+	if gov.evicted() {
+		m.kept = gov.group.kept
+	}
+	if m.kept == nil {
+		g.drop(m)
+	}
+}
+
+// tidy looks at n of the governors that end, and forgets those that have ended. The
+// caller holds mu.
+func (g *Group[S, C]) tidy(n int) {
+	for c := range g.ending {
+		if n--; n < 0 {
+			return
+		}
+		select {
+		case <-c.done:
+			delete(g.ending, c)
+		default:
+		}
+	}
+}
+
+// makeRoom makes room for one more host, and reports whether the caller may look
+// again. It holds mu, but not all the time.
+func (g *Group[S, C]) makeRoom() bool {
+	for range 8 {
+		m := g.recent.oldest
+		switch gov := m.gov; {
+		case m.making != nil:
+		case gov == nil: // what it had learned costs less to learn again
+			g.drop(m)
+			return true
+		default:
+			g.mu.Unlock()
+			ok := gov.retire()
+			g.mu.Lock()
+			if ok {
+				g.forget(m, gov)
+				if m.gov == nil && m.making == nil {
+					g.drop(m)
+				}
+			}
+			if len(g.hosts) < g.cfg.MaxHosts || g.closed {
+				return true
+			}
+		}
+		if g.hosts[m.host] == m { // it is in use, or will be: try others next time
+			g.recent.remove(m)
+			g.recent.push(m)
+		}
+	}
+	return false
+}
+
+// period is how often the timer looks for idle governors.
+func (g *Group[S, C]) period() time.Duration { return max(1, g.cfg.IdleTimeout/4) }
+
+// sweep evicts what is idle. The timer calls it.
+func (g *Group[S, C]) sweep() {
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return
+	}
+	ended := make(chan struct{})
+	g.sweeping = ended
+	now := time.Now()
+	var idle []*member[S, C]
+	var govs []*Governor[S, C]
+	for _, m := range g.hosts {
+		if m.gov == nil {
+			continue
+		}
+		if seen := m.gets + m.gov.gate.seq.Load(); seen != m.seen {
+			m.seen, m.since = seen, now
+		} else if now.Sub(m.since) >= g.cfg.IdleTimeout {
+			idle, govs = append(idle, m), append(govs, m.gov)
+		}
+	}
+	g.mu.Unlock()
+	for i, gov := range govs {
+		if gov.retire() {
+			g.mu.Lock()
+			g.forget(idle[i], gov)
+			g.mu.Unlock()
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sweeping = nil
+	close(ended)
+	g.tidy(len(g.ending))
+	switch {
+	case g.closed:
+	case len(g.hosts) == 0 && len(g.ending) == 0:
+		g.timer = nil
+	default:
+		g.timer.Reset(g.period())
+	}
+}
