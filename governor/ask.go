@@ -8,21 +8,24 @@ import (
 // Ask is what a request wishes beside its closure. The zero Ask is an ordinary
 // request. Set it with Governor.With.
 type Ask struct {
-	// Tenant is whose work this is. Lanes of different tenants are served in
-	// turn.
+	// Tenant is whose work this is. Within a priority tenants share what can be
+	// started, by cost and Config.Weight, however many lanes each has; those of one
+	// tenant are served in turn.
 	Tenant string
 
 	// Bucket names the vendor's limit, narrower than the host, that the call is
 	// counted under: an endpoint, a method.
 	Bucket string
 
-	// Priority is no order of service: it decides who is dropped from a full
-	// queue; higher stays longer. Each priority has a lane of its own, and lanes
-	// are served in turn.
+	// Priority is the order of service between lanes: the higher goes first, and
+	// Config.Ageing sees to it that none waits for ever. When a full queue drops
+	// requests it is the lower, whatever their age. It is from math.MinInt32 to
+	// math.MaxInt32.
 	Priority int
 
-	// Cost is how many permits of each limit an attempt takes; 0 means 1. A cost
-	// that a limit can never admit fails with ErrNeverAdmissible.
+	// Cost is how many permits of each limit an attempt takes, and what the attempt
+	// counts in its tenant's share; 0 means 1. A cost that a limit can never admit
+	// fails with ErrNeverAdmissible.
 	Cost int
 
 	// StartBy is the latest start. A request that cannot start by then, or by
@@ -44,5 +47,8 @@ func (a *Ask) valid() bool {
 	return a.Cost >= 0 && int64(a.Cost) <= math.MaxInt32 &&
 		int64(a.Priority) >= math.MinInt32 && int64(a.Priority) <= math.MaxInt32
 }
+
+// plain reports whether a request is one of its selector's plain class.
+func (a *Ask) plain() bool { return a.Tenant == "" && a.Bucket == "" && a.Priority == 0 }
 
 func (a *Ask) cost() int32 { return int32(max(1, a.Cost)) }

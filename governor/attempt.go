@@ -118,7 +118,7 @@ func (c *core) attempt(r *request, l *lane, sc scopes, ls lease) *attempt {
 func (c *core) start(a *attempt, now int64) {
 	a.granted = now
 	a.Context, a.cancel = context.WithCancelCause(a.r.ctx)
-	a.class = class{a.key.laneKey, a.key, a}
+	a.class = class{laneKey: a.key.laneKey, lane: a.key, att: a}
 	a.r.class.Store(&a.class)
 	c.track(a)
 	if a.r.resident() {

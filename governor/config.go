@@ -42,6 +42,23 @@ type Config[S comparable, C any] struct {
 	// does pauses the host instead. 0 means 100,000.
 	MaxKeys int
 
+	// Ageing is how long a request has to wait for its priority to rise by one: it
+	// is Ask.Priority plus the time waited divided by Ageing, the time since it was
+	// submitted or, when it was attempted, since it came back. What has waited
+	// longer than all that waits in the highest priority, by Ageing for every step
+	// between the two, shares the starts with it one for one. 0 means 30 s;
+	// negative: nothing ages, and a lower priority waits for as long as anything of
+	// a higher one can start.
+	Ageing time.Duration
+
+	// Weight is a tenant's part in what tenants share: one of weight 4 gets four
+	// times as much as one of weight 1, in costs, while both have requests that
+	// wait. Less than 1 counts as 1, more than 65,536 as that, a panic as 1. It is
+	// called by Submit, Do and Stream, on their caller's goroutine and possibly on
+	// several at once; for requests without tenant, bucket and priority once, by New.
+	// A lane has the weight that was said of its latest request. nil: 1 for all.
+	Weight func(tenant string) int
+
 	// Limits are charged for every attempt, all or none. Without one for the
 	// Host a limiter.Adaptive is used, which lets everything pass until the vendor
 	// refuses a call and then learns how much it accepts. Where the vendor tells the
@@ -167,11 +184,14 @@ type settings struct {
 	vendor          Vendor
 	slots           int
 	maxQueue        int
-	overflow        Overflow
+	overflow        Overflow // with its small neighbours in one word, for there may be 10,000 of these
+	breakerWait     bool
+	shutdownDrop    bool
+	unnamed         int32 // weight of requests without a tenant
 	maxKeys         int
+	weight          func(tenant string) int
 	limits          []limit
 	breaker         breaker.Circuit
-	breakerWait     bool
 	retry           *retry.Config
 	limitedAttempts int
 	openAttempts    int
@@ -185,7 +205,6 @@ type settings struct {
 	stuckAfter      time.Duration
 	streamIdle      time.Duration
 	closeGrace      time.Duration
-	shutdownDrop    bool
 	logger          *slog.Logger
 }
 
@@ -233,6 +252,7 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 		maxQueue:        num("MaxQueue", cfg.MaxQueue, 10_000, 1<<31-1),
 		maxKeys:         num("MaxKeys", cfg.MaxKeys, 100_000, 1<<31-1),
 		overflow:        cfg.Overflow,
+		weight:          cfg.Weight,
 		retry:           cfg.Retry,
 		limitedAttempts: count(cfg.LimitedAttempts, 5),
 		openAttempts:    count(cfg.OpenAttempts, 3),

@@ -17,12 +17,18 @@
 // # The life of a request
 //
 // A request waits in its lane: the queue of one selector, tenant, bucket and
-// priority, in the order of submission. The actor takes lanes in turn. Before a
+// priority, in the order of submission. The lane of the highest priority goes
+// first; what has waited for long shares with it, so that nothing waits for ever
+// (Config.Ageing). Within a priority tenants share by cost and weight
+// (Config.Weight), however much each asks for and in however many lanes: of
+// requests that cost 100, one goes for every 100 of another tenant's that cost 1.
+// The lanes of a tenant take turns. A decision costs O(log n) at most, with n
+// lanes, and nothing where nothing waits. Before a
 // request starts it passes the gate: no scope that it belongs to is cooling
 // down, the breaker is willing, a slot and a connection are free, and every
 // limit admits it. What stands in the way of one lane delays no other; a pause
 // or a limit of the whole host delays all, and then the lane whose turn it is
-// goes first.
+// goes first, though another may cost less: each pays for its turn before.
 //
 // When an attempt ends with a rate-limit error the scope that the vendor meant
 // is paused before anything else happens; the connection and the slot go back

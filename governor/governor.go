@@ -44,6 +44,10 @@ func newGovernor[S comparable, C any](cfg Config[S, C], join func(*core)) (*Gove
 		return nil, err
 	}
 	c := &core{settings: s}
+	c.unnamed = c.weigh("")
+	if c.sched.ageing = float64(max(0, cfg.Ageing)); cfg.Ageing == 0 {
+		c.sched.ageing = float64(30 * time.Second)
+	}
 	if cfg.Pool != nil {
 		pc := *cfg.Pool
 		pc.OnEvent = c.poolEvents(pc.OnEvent)

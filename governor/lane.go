@@ -1,11 +1,6 @@
 package governor
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/flyball-go/flyball/throttle"
-)
+import "github.com/flyball-go/flyball/throttle"
 
 // laneKey names a lane.
 type laneKey struct {
@@ -19,8 +14,9 @@ type laneKey struct {
 // lane, and the lane once the actor has brought them there.
 type class struct {
 	laneKey
-	lane *lane
-	att  *attempt // of the one request that runs; see attempt.class
+	weight int32 // of the tenant; 0: not asked, as for a request without a tenant
+	lane   *lane
+	att    *attempt // of the one request that runs; see attempt.class
 }
 
 // lane is the queue of one selector, tenant, bucket and priority, in submission
@@ -31,13 +27,19 @@ type lane struct {
 	returned   heap[*history] // of those that came back, where their place was taken
 	n          int
 
-	list       *laneList // where it is linked, nil when nowhere: it is being served, or empty
+	list       *laneList // where it is linked, nil when nowhere
 	prev, next *lane
 	line       *line
 	at         int64  // when a timed lane becomes ready
 	order      uint64 // in which it was put into sched.timed, or in turn
 	idx        int32  // in sched.timed
 	parked     bool   // its requests are not counted in word.queued
+
+	turns  *turns // in which it waits for its turn, nil when in none
+	share  *share // there, unless it is the only one
+	credit uint64 // what it has paid in sched.ready for its head
+	age    int64  // what it is sorted by in fair.ages
+	ageIdx int32
 }
 
 func (l *lane) when() int64   { return l.at }
@@ -151,183 +153,4 @@ func (l *lane) unlink() {
 		l.next.prev = l.prev
 	}
 	l.list, l.prev, l.next = nil, nil, nil
-}
-
-// sched is the scheduler: which lane is next. It knows nothing of gates; what
-// stands in a lane's way is said to it by park and until, and it says what is
-// counted as ready. The actor owns it.
-type sched struct {
-	lanes map[laneKey]*lane
-	ready laneList // served in turn
-	kept  laneList // ready too, and in need of no slot
-	timed heap[*lane]
-	stamp uint64  // the last lane.order
-	due   []*lane // buffer of tick
-
-	lines     map[throttle.Scope]*line
-	lineTimes heap[*line]
-
-	count func(n int) // word.queue: requests in lanes that could go
-	n     int         // requests in lanes
-}
-
-// lane returns the lane of key, nil when there would be more than most.
-func (s *sched) lane(key laneKey, most int) *lane {
-	if l := s.lanes[key]; l != nil {
-		return l
-	}
-	if len(s.lanes) >= most {
-		return nil
-	}
-	l := new(lane)
-	l.class = class{laneKey: key, lane: l}
-	s.lanes[key] = l
-	return l
-}
-
-// add puts r into l at its place. counted says that r is already counted as
-// queued, as what comes from the inbox is.
-func (s *sched) add(l *lane, r *request, counted bool) {
-	r.class.Store(&l.class)
-	l.insert(r)
-	s.n++
-	switch {
-	case l.parked && counted:
-		s.count(-1)
-	case !l.parked && !counted:
-		s.count(1)
-	}
-	if l.list == nil && l.idx == 0 {
-		s.link(l)
-	} else if l.parked && l.first() == r {
-		// It may wait for what its head needed; a new head may need less.
-		s.wake(l)
-	}
-}
-
-// remove takes r out of its lane for good. granted says that word.grant has
-// already uncounted it.
-func (s *sched) remove(r *request, granted bool) {
-	l := r.lane()
-	head := l.first() == r
-	l.remove(r)
-	s.n--
-	if !l.parked && !granted {
-		s.count(-1)
-	}
-	switch {
-	case l.n == 0:
-		s.drop(l)
-	case head && l.parked:
-		s.wake(l) // it may have waited for what its head needed
-	}
-}
-
-// link puts l in turn, behind all others.
-func (s *sched) link(l *lane) {
-	s.stamp++
-	l.order = s.stamp
-	if l.kept {
-		s.kept.push(l)
-	} else {
-		s.ready.push(l)
-	}
-}
-
-// next returns the lane whose turn it is, nil when there is none. full says that
-// there is no slot, so that only those can be served that keep one.
-func (s *sched) next(full bool) *lane {
-	k, l := s.kept.head, s.ready.head
-	if full || l == nil || k != nil && k.order < l.order {
-		return k
-	}
-	return l
-}
-
-// drop forgets an empty lane. Requests that run keep pointing to it for its key.
-func (s *sched) drop(l *lane) {
-	s.leaveLine(l)
-	l.unlink()
-	s.timed.remove(l)
-	delete(s.lanes, l.laneKey)
-}
-
-// park takes l out of turn until wake, in list q of whatever holds it.
-func (s *sched) park(l *lane, q *laneList) {
-	s.leaveLine(l)
-	s.out(l)
-	q.push(l)
-}
-
-// parkUntil takes l out of turn until wake or at, whichever comes first.
-func (s *sched) parkUntil(l *lane, q *laneList, at int64) {
-	s.park(l, q)
-	s.stamp++
-	l.at, l.order = at, s.stamp
-	s.timed.fix(l)
-}
-
-// out takes l out of wherever it is, and in puts it in turn.
-func (s *sched) out(l *lane) {
-	l.unlink()
-	s.timed.remove(l)
-	if !l.parked {
-		l.parked = true
-		s.count(-l.n)
-	}
-}
-
-func (s *sched) in(l *lane) {
-	l.unlink()
-	s.timed.remove(l)
-	l.parked = false
-	s.count(l.n)
-	s.link(l)
-}
-
-// wake puts a parked or timed lane back in turn. One that is in a line stays
-// there unless it is the first.
-func (s *sched) wake(l *lane) {
-	switch {
-	case !l.parked:
-	case l.line == nil:
-		s.in(l)
-	case l.line.lanes.head == l:
-		s.try(l.line)
-	}
-}
-
-// wakeAll puts every lane of q back in turn.
-func (s *sched) wakeAll(q *laneList) {
-	for q.head != nil {
-		s.wake(q.head)
-	}
-}
-
-// tick puts the lanes back whose time has come, in the order in which they began
-// to wait: a heap would let the same ones go first again and again.
-func (s *sched) tick(now int64) {
-	for {
-		l, ok := s.timed.due(now)
-		if !ok {
-			break
-		}
-		s.due = append(s.due, l)
-	}
-	slices.SortFunc(s.due, func(a, b *lane) int { return cmp.Compare(a.order, b.order) })
-	for _, l := range s.due {
-		s.wake(l)
-	}
-	clear(s.due)
-	s.due = s.due[:0]
-	s.tryLines(now)
-}
-
-// wakeTimed puts back everything that waits for a time.
-func (s *sched) wakeTimed() { s.tick(forever) }
-
-// turn moves l to the end of its ring.
-func (s *sched) turn(l *lane) {
-	l.unlink()
-	s.link(l)
 }

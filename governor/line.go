@@ -3,17 +3,17 @@ package governor
 import "github.com/flyball-go/flyball/throttle"
 
 // line is where lanes wait for a limit narrower than the host: those of one
-// tenant, selector or bucket, in the order in which they came. Only the first is
-// tried, when the limit said that it may go; the others stay behind it without
-// asking, so that what costs more is not overtaken for ever, and a start costs
-// the same however many wait.
+// tenant, selector or bucket. Only the one whose turn it is there is tried, when
+// the limit said that it may go; the others stay behind it without asking, so
+// that what costs more is not overtaken for ever, and a start costs the same
+// however many wait. Turns are taken as in sched.ready, so that a line is as fair.
 //
 // A lane is in no line, among its lanes, or is its next.
 type line struct {
 	scope throttle.Scope
-	lanes laneList
-	next  *lane // the first, in turn to be tried
-	at    int64 // when it is to be
+	lanes turns
+	next  *lane // in sched.ready, to be tried
+	at    int64 // when one is to be
 	idx   int32 // in sched.lineTimes
 }
 
@@ -34,14 +34,24 @@ func (s *sched) ahead(l *lane, sc *scopes, limits []limit) *line {
 	return nil
 }
 
-// join puts l at the end of q.
+// join puts l into q. If its turn is before that of those who wait there, which
+// may need more or be less urgent, it is tried at once.
 func (s *sched) join(l *lane, q *line) {
-	s.park(l, &q.lanes)
+	s.enter(l, q, 0)
+	if q.lanes.next() == l {
+		s.try(q)
+	}
+}
+
+func (s *sched) enter(l *lane, q *line, credit uint64) {
+	s.leaveLine(l)
+	s.out(l)
+	q.lanes.add(l, s.ageing, credit)
 	l.line = q
 }
 
-// waitInLine puts l, which a limit of scope keeps back until at, to the front of
-// the line of scope. If there is one, l was tried as its next.
+// waitInLine puts l, which a limit of scope keeps back until at, into the line of
+// scope, where its turn remains. If there is a line, l was tried as its next.
 func (s *sched) waitInLine(l *lane, scope throttle.Scope, at int64) {
 	q := s.lines[scope]
 	if q == nil {
@@ -54,9 +64,8 @@ func (s *sched) waitInLine(l *lane, scope throttle.Scope, at int64) {
 	if l.line == q {
 		q.next, l.line = nil, nil // it does not leave
 	}
-	s.out(l)
-	q.lanes.pushFront(l)
-	l.line, q.at = q, at
+	s.enter(l, q, ahead)
+	q.at = at
 	s.lineTimes.fix(q)
 }
 
@@ -67,30 +76,30 @@ func (s *sched) leaveLine(l *lane) {
 		return
 	}
 	l.line = nil
-	switch {
-	case q.next == l:
+	if q.next == l {
 		q.next = nil
 		s.try(q)
-	case l.list == &q.lanes:
-		first := q.lanes.head == l
-		l.unlink()
-		if first { // the time was its own
-			s.try(q)
-		}
+		return
+	}
+	first := q.lanes.next() == l
+	s.unlink(l)
+	if first { // the time was its own
+		s.try(q)
 	}
 }
 
-// try puts the first of q in turn, unless it is.
+// try puts the one of q whose turn it is in turn with all others, unless one is.
 func (s *sched) try(q *line) {
 	if q.next != nil {
 		return
 	}
 	s.lineTimes.remove(q)
-	l := q.lanes.head
+	l := q.lanes.next()
 	if l == nil {
 		delete(s.lines, q.scope)
 		return
 	}
+	q.lanes.started(l) // if it has not, it comes back as having paid
 	q.next = l
 	s.in(l)
 }

@@ -82,9 +82,7 @@ func (c *core) serve(l *lane, now int64) {
 	} else {
 		c.gate.word.grant(c.slots) // only the actor grants, and it saw a free slot
 	}
-	c.sched.leaveLine(l) // the next may be tried
-	c.sched.turn(l)
-	c.sched.remove(r, true)
+	c.sched.started(l)
 	c.leave(r)
 	c.start(a, now)
 }

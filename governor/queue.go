@@ -1,6 +1,8 @@
 package governor
 
 import (
+	"cmp"
+
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
@@ -10,11 +12,13 @@ import (
 func (c *core) arrive(r *request, now int64) {
 	c.count.submitted.Add(1)
 	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
-	l := c.sched.lane(r.class.Load().laneKey, c.maxKeys)
+	asked := r.class.Load()
+	l := c.sched.lane(asked.laneKey, c.maxKeys)
 	if l == nil {
 		c.turnAway(r, ErrTooManyKeys)
 		return
 	}
+	l.weight = cmp.Or(asked.weight, c.unnamed)
 	c.join(l, r, true)
 	sc := l.scopes()
 	if err := c.hopeless(r, &sc, now); err != nil {
@@ -119,7 +123,7 @@ func (c *core) cancel(r *request) { c.drop(r, c.cancelError(r)) }
 func (c *core) drop(r *request, err error) {
 	err = c.because(r, err)
 	if r.place == inLane {
-		c.sched.remove(r, false)
+		c.sched.remove(r)
 	} else {
 		c.backoffs--
 	}
@@ -205,9 +209,13 @@ func (c *core) rejoin(r *request, now int64) {
 	if r.hist != nil && r.hist.aside {
 		r.hist.aside, r.hist.order = false, c.door.newest()
 	}
-	key := r.class.Load().laneKey
+	was := r.class.Load()
+	key := was.laneKey
 	key.kept = r.hist != nil && r.hist.kept != nil
 	l := c.sched.lane(key, forever)
+	if l.weight == 0 { // its lane is not the one it left
+		l.weight = was.weight
+	}
 	c.join(l, r, false)
 	sc := l.scopes()
 	if err := c.hopeless(r, &sc, now); err != nil {

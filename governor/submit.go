@@ -110,8 +110,12 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 		err = ErrAsk
 	default:
 		var s *selector
+		w := int32(0)
+		if !g.ask.plain() {
+			w = c.weigh(g.ask.Tenant) // the user's, and may end the goroutine: before anything is held
+		}
 		if s, err = g.names.get(sel, c); err == nil {
-			r.class.Store(s.class(&g.ask))
+			r.class.Store(s.class(&g.ask, w))
 		}
 	}
 	if err == nil {
@@ -175,10 +179,11 @@ type selector struct {
 	plain class // of the zero Ask
 }
 
-// class returns the class of a request for s.
-func (s *selector) class(a *Ask) *class {
-	if a.Tenant == "" && a.Bucket == "" && a.Priority == 0 {
+// class returns the class of a request for s whose tenant has the given weight.
+func (s *selector) class(a *Ask, weight int32) *class {
+	if a.plain() {
 		return &s.plain
 	}
-	return &class{laneKey: laneKey{sel: s, tenant: a.Tenant, bucket: a.Bucket, priority: int32(a.Priority)}}
+	key := laneKey{sel: s, tenant: a.Tenant, bucket: a.Bucket, priority: int32(a.Priority)}
+	return &class{laneKey: key, weight: weight}
 }

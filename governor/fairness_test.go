@@ -1,0 +1,366 @@
+package governor_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// counting is a closure that counts its start.
+func counting(n *int) func(context.Context, struct{}) (int, error) {
+	return governor.Func(func(context.Context) (int, error) { *n++; return 0, nil })
+}
+
+// jain is the fairness index of what some got over what they should have.
+func jain(got []int, fair []float64) float64 {
+	var sum, squares float64
+	for i, n := range got {
+		x := float64(n) / fair[i]
+		sum += x
+		squares += x * x
+	}
+	return sum * sum / (float64(len(got)) * squares)
+}
+
+// maxMin is the max-min fair share of each: nobody gets more than the demand, and
+// what that leaves is for the others.
+func maxMin(demand []int, capacity float64) []float64 {
+	share := make([]float64, len(demand))
+	order := make([]int, len(demand))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return demand[a] - demand[b] })
+	for k, i := range order {
+		share[i] = min(float64(demand[i]), capacity/float64(len(order)-k))
+		capacity -= share[i]
+	}
+	return share
+}
+
+// A thousand tenants ask for 1 to 100 calls each within a hundred seconds, at
+// quotas from a tenth of that up, of the host and of a bucket of it. Their
+// requests wait for much longer than Ageing, and that gives nobody more.
+func TestTenantsShareWhatTheVendorAdmits(t *testing.T) {
+	const tenants, seconds = 1000, 100
+	demand, total := make([]int, tenants), 0
+	for i := range demand {
+		demand[i] = 1 + i*99/(tenants-1)
+		total += demand[i]
+	}
+	for _, per := range []throttle.Level{throttle.Host, throttle.Bucket} {
+		for _, part := range []float64{0.1, 0.3, 0.9} {
+			t.Run(fmt.Sprint(per, part), func(t *testing.T) {
+				rate := part * float64(total) / seconds
+				b := newBucket(t, rate, 1)
+				bubble(t, func(c *governor.PlainConfig) {
+					c.NoPace, c.Workers, c.MaxQueue = true, 64, total
+					c.Limits = []governor.Limit{{Per: per, Limiter: b}}
+				}, func(t *testing.T, g *governor.Plain) {
+					got := make([]int, tenants)
+					for i, d := range demand {
+						view := g.With(governor.Ask{Tenant: fmt.Sprint(i), Bucket: "b"})
+						go func() {
+							for k := range d {
+								time.Sleep(seconds * time.Second / time.Duration(d) / time.Duration(2-min(k, 1)))
+								governor.Submit(t.Context(), view, "", counting(&got[i]))
+							}
+						}()
+					}
+					time.Sleep(seconds * time.Second)
+					synctest.Wait()
+					g.Pause()
+					if index := jain(got, maxMin(demand, rate*seconds)); index < 0.98 {
+						t.Errorf("at %.0f calls/s the Jain index is %.3f, want at least 0.98", rate, index)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Weights count in costs, whether a quota of the host or of a bucket is short.
+func TestTenantsShareByWeightAndCost(t *testing.T) {
+	weights := map[string]int{"one": 1, "two": 2, "four": 4}
+	for _, per := range []throttle.Level{throttle.Host, throttle.Bucket} {
+		for _, costs := range []map[string]int{{"one": 1, "two": 1, "four": 1}, {"one": 7, "two": 1, "four": 3}} {
+			t.Run(fmt.Sprint(per, costs), func(t *testing.T) {
+				b := newBucket(t, 70, 10)
+				bubble(t, func(c *governor.PlainConfig) {
+					c.NoPace, c.MaxQueue = true, 100_000
+					c.Weight = func(tenant string) int { return weights[tenant] }
+					c.Limits = []governor.Limit{{Per: per, Limiter: b}}
+				}, func(t *testing.T, g *governor.Plain) {
+					got := map[string]*int{}
+					for name, cost := range costs {
+						n := new(int)
+						got[name] = n
+						for i := range 20_000 {
+							lane := fmt.Sprint(i % len(name)) // more lanes are no more
+							governor.Submit(t.Context(), g.With(governor.Ask{Tenant: name, Bucket: "b", Cost: cost}), lane, counting(n))
+						}
+					}
+					time.Sleep(100 * time.Second)
+					synctest.Wait()
+					g.Pause()
+					for name, n := range got {
+						part := float64(*n*costs[name]) / 7000
+						if want := float64(weights[name]) / 7; math.Abs(part/want-1) > 0.02 {
+							t.Errorf("%s of weight %d got %.4f of it all, want %.4f within 2 %%", name, weights[name], part, want)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestTenantOfManyLanesGetsNoMoreThanAnother(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers = true, 1 }, func(t *testing.T, g *governor.Plain) {
+		var many, one int
+		run := func(n *int) func(context.Context, struct{}) (int, error) {
+			return governor.Func(func(context.Context) (int, error) { *n++; time.Sleep(time.Second); return 0, nil })
+		}
+		for i := range 200 {
+			governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "many", Bucket: fmt.Sprint(i % 10)}), "", run(&many))
+			governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "one"}), "", run(&one))
+		}
+		time.Sleep(100*time.Second - time.Millisecond)
+		synctest.Wait()
+		if many != 50 || one != 50 {
+			t.Errorf("a tenant of ten lanes started %d and one of a single lane %d, want 50 each", many, one)
+		}
+	})
+}
+
+// The heavy tenant's requests cost as much as a hundred of the others'.
+func TestHeavyRequestsNeitherBlockLightOnesNorStarve(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers = true, 1 }, func(t *testing.T, g *governor.Plain) {
+		g.Pause()
+		var order []string
+		run := func(name string) func(context.Context, struct{}) (int, error) {
+			return governor.Func(func(context.Context) (int, error) { order = append(order, name); return 0, nil })
+		}
+		var reqs []*governor.Request[int]
+		for i := range 1000 {
+			if i < 2 {
+				reqs = append(reqs, governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "heavy", Cost: 100}), "", run("heavy")))
+			}
+			reqs = append(reqs,
+				governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a"}), "", run("light")),
+				governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "b"}), "", run("light")))
+		}
+		g.Resume()
+		for _, r := range reqs {
+			<-r.Done()
+		}
+		first := slices.Index(order, "heavy")
+		if second := first + 1 + slices.Index(order[first+1:], "heavy"); first < 198 || first > 200 || second < first+199 || second > first+201 {
+			t.Errorf("the heavy ones started as number %d and %d, want each after 100 of both others", first, second)
+		}
+	})
+}
+
+// A closure of the highest priority is submitted whenever one starts, so one
+// waits all the time, and never for long.
+func TestAgeingRaisesPriorityByOneEachTime(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		high   int
+		ageing time.Duration
+		want   time.Duration // when the first of priority 0 starts
+	}{
+		{"one step, by default", 1, 0, 30 * time.Second},
+		{"three steps", 3, 10 * time.Second, 30 * time.Second},
+		{"from below zero", -2, 20 * time.Second, 0}, // 0 is higher
+		{"never", 1, -1, time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers, c.Ageing = true, 1, tt.ageing }, func(t *testing.T, g *governor.Plain) {
+				start := time.Now()
+				var high func(context.Context) (int, error)
+				high = func(context.Context) (int, error) {
+					time.Sleep(time.Second)
+					if time.Since(start) < time.Hour {
+						governor.Submit(context.Background(), g.With(governor.Ask{Tenant: "high", Priority: tt.high}), "", governor.Func(high))
+					}
+					return 0, nil
+				}
+				governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "high", Priority: tt.high}), "", governor.Func(high))
+				governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "high", Priority: tt.high}), "", governor.Func(high))
+				synctest.Wait()
+				var at [3]time.Time // one for one with the others from then on
+				var low []*governor.Request[int]
+				for i := range at {
+					low = append(low, governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "low"}), "", stamp(&at[i])))
+				}
+				for i, r := range low {
+					<-r.Done()
+					d := at[i].Sub(start)
+					// The next of the others has waited for a second, and one runs.
+					if most := tt.want + time.Duration(i+2)*time.Second; d < tt.want || tt.ageing >= 0 && d > most {
+						t.Errorf("number %d of priority 0 started after %v, want %v to %v", i, d, tt.want, most)
+					}
+				}
+				if err := g.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// What is urgent goes on at half the rate at least when a great deal has aged.
+func TestWhatHasAgedSharesWithWhatIsUrgent(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers, c.Ageing = true, 1, time.Second }, func(t *testing.T, g *governor.Plain) {
+		for i := range 1000 {
+			governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint("batch", i%10)}), "", sleep(time.Second))
+		}
+		for range 20 {
+			time.Sleep(20*time.Second - time.Millisecond)
+			start := time.Now()
+			var at time.Time
+			<-governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "urgent", Priority: 5}), "", stamp(&at)).Done()
+			if d := at.Sub(start); d > 2*time.Second {
+				t.Fatalf("the urgent one started after %v, want it to be next but one", d)
+			}
+		}
+	})
+}
+
+func TestPrioritiesOfOneAgeGoInTheirOrder(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers = true, 1 }, func(t *testing.T, g *governor.Plain) {
+		g.Pause()
+		var order []int
+		var reqs []*governor.Request[int]
+		for i := range 100 {
+			p := i * 7 % 5
+			reqs = append(reqs, governor.Submit(t.Context(), g.With(governor.Ask{Priority: p, Tenant: fmt.Sprint(i % 3)}), "", governor.Func(func(context.Context) (int, error) {
+				order = append(order, -p)
+				time.Sleep(10 * time.Second) // all together for much longer than Ageing
+				return 0, nil
+			})))
+		}
+		g.Resume()
+		for _, r := range reqs {
+			<-r.Done()
+		}
+		if !slices.IsSorted(order) {
+			t.Errorf("they started in the order %v, want the highest priority first", order)
+		}
+	})
+}
+
+// In a line for a limit of their own, too, the urgent goes first.
+func TestPriorityCountsInTheLineForALimit(t *testing.T) {
+	b := newBucket(t, 1, 1)
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace, c.Limits = true, []governor.Limit{{Per: throttle.Bucket, Limiter: b}}
+	}, func(t *testing.T, g *governor.Plain) {
+		for i := range 100 {
+			governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint(i), Bucket: "b"}), "", sleep(0))
+		}
+		time.Sleep(time.Second / 2)
+		start := time.Now()
+		var at time.Time
+		<-governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "urgent", Bucket: "b", Priority: 1}), "", stamp(&at)).Done()
+		since(t, "the urgent one", start, at, time.Second/2)
+	})
+}
+
+// A lane that waited for one narrow limit and then for another left the first
+// line's others there for ever.
+func TestLaneThatIsHeldByTwoLimitsKeepsNobodyInEither(t *testing.T) {
+	tenants, buckets := newBucket(t, 1, 1), newBucket(t, 0.25, 1)
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace, c.Limits = true, []governor.Limit{{Per: throttle.Tenant, Limiter: tenants}, {Per: throttle.Bucket, Limiter: buckets}}
+	}, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		var reqs []*governor.Request[int]
+		for i := range 30 {
+			reqs = append(reqs, governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "t", Bucket: fmt.Sprint(i % 3)}), "", sleep(0)))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, r := range reqs {
+			if _, err := r.Result(ctx); err != nil {
+				t.Fatalf("after %v: %v", time.Since(start), err)
+			}
+		}
+		if d := time.Since(start); d > 40*time.Second {
+			t.Errorf("30 calls at 1/s, and 10 of each bucket at 1/4 s, took %v, want about 36 s", d)
+		}
+	})
+}
+
+func TestWeightThatMisbehavesCountsAsOne(t *testing.T) {
+	var g *governor.Plain
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace, c.Workers = true, 1
+		c.Weight = func(tenant string) int {
+			switch tenant {
+			case "panics":
+				panic("weight")
+			case "exits":
+				runtime.Goexit()
+			case "negative":
+				return math.MinInt
+			case "asks":
+				g.Stats() // it may: no goroutine of the governor's waits for it
+				return 1
+			}
+			return 1
+		}
+	}, func(t *testing.T, governed *governor.Plain) {
+		g = governed
+		started := map[string]*int{}
+		g.Pause()
+		for _, name := range []string{"panics", "negative", "asks", "exits"} {
+			n := new(int)
+			started[name] = n
+			go func() {
+				for range 100 {
+					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: name}), "", governor.Func(func(context.Context) (int, error) { *n++; time.Sleep(time.Second); return 0, nil }))
+				}
+			}()
+		}
+		synctest.Wait()
+		g.Resume()
+		time.Sleep(30*time.Second - time.Millisecond)
+		synctest.Wait()
+		if *started["panics"] != 10 || *started["negative"] != 10 || *started["asks"] != 10 || *started["exits"] != 0 {
+			t.Errorf("%d, %d, %d and %d started of 30, want 10 of each and none of who never came to Submit", *started["panics"], *started["negative"], *started["asks"], *started["exits"])
+		}
+		if n := g.Stats().Hooks; n != 100 {
+			t.Errorf("%d panics are counted, want 100", n)
+		}
+	})
+}
+
+// What waits in line for many permits does not keep back, until they are there,
+// what is more urgent and needs few.
+func TestUrgentInLineNeedNotWaitForWhatACostlyOneNeeds(t *testing.T) {
+	b := newBucket(t, 1, 10)
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace, c.Limits = true, []governor.Limit{{Per: throttle.Bucket, Limiter: b}}
+	}, func(t *testing.T, g *governor.Plain) {
+		ask := governor.Ask{Bucket: "b", Cost: 10}
+		governor.Submit(t.Context(), g.With(ask), "", sleep(0)) // takes all there are
+		costly := governor.Submit(t.Context(), g.With(ask), "", sleep(0))
+		time.Sleep(5 * time.Second)
+		start := time.Now()
+		var at time.Time
+		<-governor.Submit(t.Context(), g.With(governor.Ask{Bucket: "b", Priority: 1}), "", stamp(&at)).Done()
+		since(t, "the urgent one", start, at, 0)
+		<-costly.Done()
+		since(t, "the costly one", start, time.Now(), 6*time.Second)
+	})
+}
