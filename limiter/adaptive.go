@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -102,14 +101,14 @@ func NewAdaptive(cfg AdaptiveConfig) (*Adaptive, error) {
 		value float64
 	}{{"Start", cfg.Start}, {"Min", cfg.Min}, {"Max", cfg.Max}} {
 		if !(f.value >= 0 && f.value <= 1e9) { // nor NaN
-			return nil, fmt.Errorf("limiter: AdaptiveConfig.%s is %v, want 0 up to 1e9 per second", f.name, f.value)
+			return nil, invalidf("AdaptiveConfig.%s is %v, want 0 up to 1e9 per second", f.name, f.value)
 		}
 		if f.value > 0 && f.value < 1/century.Seconds() {
-			return nil, fmt.Errorf("limiter: AdaptiveConfig.%s is %v, want 0 or at least one per century", f.name, f.value)
+			return nil, invalidf("AdaptiveConfig.%s is %v, want 0 or at least one per century", f.name, f.value)
 		}
 	}
 	if w := cfg.Window; w != 0 && (w < time.Microsecond || w > 31*24*time.Hour) {
-		return nil, fmt.Errorf("limiter: AdaptiveConfig.Window is %v, want 0 or 1µs up to 31 days", w)
+		return nil, invalidf("AdaptiveConfig.Window is %v, want 0 or 1µs up to 31 days", w)
 	}
 	if cfg.Start == 0 {
 		cfg.Start = cfg.Max
@@ -124,10 +123,10 @@ func NewAdaptive(cfg AdaptiveConfig) (*Adaptive, error) {
 		}
 	}
 	if cfg.Min > cfg.Max {
-		return nil, fmt.Errorf("limiter: AdaptiveConfig.Min is %v, want no more than Max, %v", cfg.Min, cfg.Max)
+		return nil, invalidf("AdaptiveConfig.Min is %v, want no more than Max, %v", cfg.Min, cfg.Max)
 	}
 	if cfg.Start > cfg.Max || cfg.Start > 0 && cfg.Start < cfg.Min {
-		return nil, fmt.Errorf("limiter: AdaptiveConfig.Start is %v, want Min, %v, up to Max, %v", cfg.Start, cfg.Min, cfg.Max)
+		return nil, invalidf("AdaptiveConfig.Start is %v, want Min, %v, up to Max, %v", cfg.Start, cfg.Min, cfg.Max)
 	}
 	a := &Adaptive{cfg: cfg}
 	if cfg.Window > 0 {

@@ -87,7 +87,7 @@ const (
 // The error names the field that is out of range.
 func NewAdaptiveConcurrency(cfg AdaptiveConcurrencyConfig) (*AdaptiveConcurrency, error) {
 	bad := func(field string, value any, want string) error {
-		return fmt.Errorf("limiter: AdaptiveConcurrencyConfig.%s is %v, want %s", field, value, want)
+		return invalidf("AdaptiveConcurrencyConfig.%s is %v, want %s", field, value, want)
 	}
 	if cfg.Min == 0 {
 		cfg.Min = 1
@@ -105,9 +105,11 @@ func NewAdaptiveConcurrency(cfg AdaptiveConcurrencyConfig) (*AdaptiveConcurrency
 		cfg.AskAgain = 100 * time.Millisecond
 	}
 	switch {
+	case cfg.Min < 1 || cfg.Min > 1<<30:
+		return nil, bad("Min", cfg.Min, "0 up to 1<<30")
 	case cfg.Max < 1 || cfg.Max > 1<<30:
 		return nil, bad("Max", cfg.Max, "0 up to 1<<30")
-	case cfg.Min < 1 || cfg.Min > cfg.Max:
+	case cfg.Min > cfg.Max:
 		return nil, bad("Min", cfg.Min, fmt.Sprintf("0 up to Max, %d", cfg.Max))
 	case cfg.Start < cfg.Min || cfg.Start > cfg.Max:
 		return nil, bad("Start", cfg.Start, fmt.Sprintf("0, or Min, %d, up to Max, %d", cfg.Min, cfg.Max))

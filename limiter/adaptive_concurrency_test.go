@@ -147,6 +147,7 @@ func TestAdaptiveConcurrencyConfig(t *testing.T) {
 		{AdaptiveConcurrencyConfig{Min: 5, Max: 4}, "Min is 5"},
 		{AdaptiveConcurrencyConfig{Start: 5, Max: 4}, "Start is 5"},
 		{AdaptiveConcurrencyConfig{Tolerance: 0.5}, "Tolerance is 0.5"},
+		{AdaptiveConcurrencyConfig{Min: 1 << 31}, "Min is 2147483648"},
 		{AdaptiveConcurrencyConfig{Tolerance: math.NaN()}, "Tolerance is NaN"},
 		{AdaptiveConcurrencyConfig{AskAgain: -1}, "AskAgain is -1ns"},
 	} {
@@ -160,7 +161,10 @@ var errBusy = errors.New("busy")
 
 func TestConcurrencyPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := NewConcurrencyPolicy(AdaptiveConcurrencyConfig{Start: 10}, func(err error) bool { return errors.Is(err, errBusy) })
+		p, err := NewConcurrencyPolicy(ConcurrencyPolicyConfig{
+			Concurrency: AdaptiveConcurrencyConfig{Start: 10},
+			Overload:    func(err error) bool { return errors.Is(err, errBusy) },
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +209,7 @@ func TestConcurrencyPolicy(t *testing.T) {
 
 func TestThrottlePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := NewThrottlePolicy(ThrottleConfig{}, nil)
+		p, err := NewThrottlePolicy(ThrottlePolicyConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"math"
 	"time"
 )
@@ -53,7 +52,7 @@ func (a *Adaptive) Export(now time.Time) Learned {
 // and nothing is imported then.
 func (a *Adaptive) Import(now time.Time, l Learned) error {
 	bad := func(field string, value any) error {
-		return fmt.Errorf("limiter: Learned.%s is %v, want 0 up to 1e9", field, value)
+		return invalidf("Learned.%s is %v, want 0 up to 1e9", field, value)
 	}
 	switch {
 	case !(l.Rate >= 0 && l.Rate <= 1e9): // nor NaN
@@ -61,9 +60,9 @@ func (a *Adaptive) Import(now time.Time, l Learned) error {
 	case !(l.Burst >= 0 && l.Burst <= 1e9):
 		return bad("Burst", l.Burst)
 	case l.Pause < 0 || l.Pause > forgotten:
-		return fmt.Errorf("limiter: Learned.Pause is %v, want 0 up to 30 days", l.Pause)
+		return invalidf("Learned.Pause is %v, want 0 up to 30 days", l.Pause)
 	case l.Window < 0:
-		return fmt.Errorf("limiter: Learned.Window is %v, want 0 or more", l.Window)
+		return invalidf("Learned.Window is %v, want 0 or more", l.Window)
 	case l.Rate == 0:
 		return nil
 	}

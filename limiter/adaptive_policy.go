@@ -4,47 +4,65 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
 
-var (
-	_ policy.Policy = (*ConcurrencyPolicy)(nil)
-	_ policy.Policy = (*ThrottlePolicy)(nil)
-)
+// ConcurrencyPolicyConfig says how an AdaptiveConcurrency guards the calls of a chain.
+type ConcurrencyPolicyConfig struct {
+	// Name appears in events and in the layer's String.
+	Name string
+
+	// Concurrency bounds what the layer may find.
+	Concurrency AdaptiveConcurrencyConfig
+
+	// Overload says which errors mean that the server has too much to do. The
+	// others are neither a success nor a failure. What panics in it passes through
+	// to the caller. nil: every error but those that match context.Canceled.
+	Overload func(error) bool
+
+	// OnError replaces the error that leaves the layer, its own or one from
+	// further in; nil as a replacement is success. nil: errors stay as they are.
+	OnError func(error) error
+
+	// OnEvent hears of LimitRefused (Delay: RetryAfter of Err). It is called under
+	// no lock, and waited for. A panic in it is dropped. nil: nobody does.
+	OnEvent func(event.Event)
+}
 
 // ConcurrencyPolicy is an AdaptiveConcurrency as a layer around calls: what it has
-// no room for fails at once with a *LimitedError. It serves any number of
-// goroutines at once, costs a mutex twice a call, and allocates nothing for a call
-// that is let through.
+// no room for fails at once with a *LimitedError, and what comes with a context that
+// has ended, with an error that matches ctx.Err() and context.Cause(ctx).
+//
+// A call counts neither as a success nor as a failure when it fails and its context
+// has ended, when its error says, by a method Refused() bool, that the server was
+// not called, and when it panics.
+//
+// It serves any number of goroutines at once, costs a mutex twice a call, and
+// allocates nothing for a call that is let through.
 type ConcurrencyPolicy struct {
-	overload func(error) bool
+	cfg ConcurrencyPolicyConfig
 
 	mu   sync.Mutex // guards core
 	core *AdaptiveConcurrency
 }
 
-// NewConcurrencyPolicy returns a layer with an AdaptiveConcurrency of its own.
-// overload says which errors mean that the server has too much to do; nil means
-// every error but those of a cancelled context. The others are neither a success
-// nor a failure. The error names the field that is out of range.
-func NewConcurrencyPolicy(cfg AdaptiveConcurrencyConfig, overload func(error) bool) (*ConcurrencyPolicy, error) {
-	core, err := NewAdaptiveConcurrency(cfg)
+var _ policy.Policy = (*ConcurrencyPolicy)(nil)
+
+// NewConcurrencyPolicy returns a layer with an AdaptiveConcurrency of its own. The
+// error names the field of cfg.Concurrency that is out of range.
+func NewConcurrencyPolicy(cfg ConcurrencyPolicyConfig) (*ConcurrencyPolicy, error) {
+	core, err := NewAdaptiveConcurrency(cfg.Concurrency)
 	if err != nil {
 		return nil, err
 	}
-	return &ConcurrencyPolicy{overload: orAny(overload), core: core}, nil
-}
-
-// orAny is match, or what takes its place.
-func orAny(match func(error) bool) func(error) bool {
-	if match != nil {
-		return match
-	}
-	return func(err error) bool { return !errors.Is(err, context.Canceled) }
+	cfg.Overload = orAny(cfg.Overload)
+	return &ConcurrencyPolicy{cfg: cfg, core: core}, nil
 }
 
 // Layer returns policy.BulkheadLayer.
@@ -52,7 +70,7 @@ func (p *ConcurrencyPolicy) Layer() policy.Layer { return policy.BulkheadLayer }
 
 // String describes the layer: "adaptive concurrency(1 to 1000 at once)".
 func (p *ConcurrencyPolicy) String() string {
-	return fmt.Sprintf("adaptive concurrency(%v to %v at once)", p.core.least, p.core.most)
+	return named("adaptive concurrency", p.cfg.Name) + fmt.Sprintf("(%v to %v at once)", p.core.least, p.core.most)
 }
 
 // Limit returns how many calls may run at once at present.
@@ -64,17 +82,22 @@ func (p *ConcurrencyPolicy) Limit() int {
 
 // Wrap puts the layer around next.
 func (p *ConcurrencyPolicy) Wrap(next policy.Handler) policy.Handler {
-	return func(c *policy.Call) (err error) {
-		sent := c.Now()
-		if wait := p.begin(sent); wait > 0 {
-			return &LimitedError{After: wait}
-		}
-		returned := false // false when next panics or exits: neither success nor overload
-		defer func() { p.end(c, sent, returned, err) }()
-		err = next(c)
-		returned = true
-		return err
+	return func(c *policy.Call) error { return mapped(p.pass(c, next), p.cfg.OnError) }
+}
+
+func (p *ConcurrencyPolicy) pass(c *policy.Call, next policy.Handler) (err error) {
+	ctx, sent := c.Context(), c.Now()
+	if ctx.Err() != nil {
+		return endOf(ctx)
 	}
+	if wait := p.begin(sent); wait > 0 {
+		return tellRefused(p.cfg.OnEvent, p.cfg.Name, wait)
+	}
+	var v verdict // neutral when next or Overload panics or exits
+	defer func() { p.end(c, sent, v) }()
+	err = next(c)
+	v = judge(ctx, err, p.cfg.Overload)
+	return err
 }
 
 func (p *ConcurrencyPolicy) begin(now time.Time) time.Duration {
@@ -87,88 +110,66 @@ func (p *ConcurrencyPolicy) begin(now time.Time) time.Duration {
 	return wait
 }
 
-func (p *ConcurrencyPolicy) end(c *policy.Call, sent time.Time, returned bool, err error) {
+func (p *ConcurrencyPolicy) end(c *policy.Call, sent time.Time, v verdict) {
 	c.Later()
-	now, overloaded := c.Now(), false
-	defer func() { // whatever overload does
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		switch {
-		case overloaded:
-			p.core.Refused(now, sent, "")
-		case returned && err == nil:
-			p.core.Accepted(now, sent, "")
-		}
-		p.core.Release(now, "", 1)
-	}()
-	overloaded = returned && err != nil && p.overload(err)
-}
-
-// ThrottlePolicy is a Throttle as a layer around calls: a call that it rejects
-// fails with a *LimitedError, whose After is a 64th of the Window: nobody knows when
-// the server is well again. It serves any number of goroutines at once, costs a
-// mutex twice a call, and allocates nothing for a call that is let through.
-type ThrottlePolicy struct {
-	rejected func(error) bool
-
-	mu   sync.Mutex // guards core
-	core *Throttle
-}
-
-// NewThrottlePolicy returns a layer with a Throttle of its own. rejected says which
-// errors mean that the server did not accept the call; nil means every error but
-// those of a cancelled context. A call that panics counts as accepted. The error
-// names the field that is out of range.
-func NewThrottlePolicy(cfg ThrottleConfig, rejected func(error) bool) (*ThrottlePolicy, error) {
-	core, err := NewThrottle(cfg)
-	if err != nil {
-		return nil, err
+	now := c.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch v {
+	case bad:
+		p.core.Refused(now, sent, "")
+	case good:
+		p.core.Accepted(now, sent, "")
 	}
-	return &ThrottlePolicy{rejected: orAny(rejected), core: core}, nil
+	p.core.Release(now, "", 1)
 }
 
-// Layer returns policy.LimiterLayer.
-func (p *ThrottlePolicy) Layer() policy.Layer { return policy.LimiterLayer }
+// verdict is what an outcome says about the server.
+type verdict uint8
 
-// String describes the layer: "throttle(more than 2 calls for one accepted)".
-func (p *ThrottlePolicy) String() string {
-	return fmt.Sprintf("throttle(more than %v calls for one accepted)", p.core.k)
-}
+const (
+	neutral verdict = iota
+	good
+	bad
+	other // an error that is not one of those asked for
+)
 
-// Rejects returns the share of calls that is rejected at present.
-func (p *ThrottlePolicy) Rejects() float64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.core.Rejects(time.Now())
-}
-
-// Wrap puts the layer around next.
-func (p *ThrottlePolicy) Wrap(next policy.Handler) policy.Handler {
-	return func(c *policy.Call) (err error) {
-		if !p.admit(c.Now()) {
-			return &LimitedError{After: p.core.slice}
-		}
-		accepted := true
-		defer func() {
-			if accepted {
-				c.Later()
-				p.accepted(c.Now())
-			}
-		}()
-		err = next(c)
-		accepted = err == nil || !p.rejected(err)
-		return err
+// judge says what err, the outcome of a call with ctx, says about the server.
+func judge(ctx context.Context, err error, match func(error) bool) verdict {
+	switch {
+	case err == nil:
+		return good
+	case ctx.Err() != nil || errtree.Refused(err):
+		return neutral
+	case match(err):
+		return bad
 	}
+	return other
 }
 
-func (p *ThrottlePolicy) admit(now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.core.Admit(now, rand.Float64())
+// orAny is match, or what takes its place.
+func orAny(match func(error) bool) func(error) bool {
+	if match != nil {
+		return match
+	}
+	return func(err error) bool { return !errors.Is(err, context.Canceled) }
 }
 
-func (p *ThrottlePolicy) accepted(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.core.Accepted(now)
+// named is kind with the name, if there is one.
+func named(kind, name string) string { return strings.TrimSpace(kind + " " + name) }
+
+// mapped is what onError makes of err.
+func mapped(err error, onError func(error) error) error {
+	if err != nil && onError != nil {
+		return onError(err)
+	}
+	return err
+}
+
+// tellRefused returns the error of a call for which there is nothing before wait,
+// once onEvent has heard of it.
+func tellRefused(onEvent func(event.Event), name string, wait time.Duration) error {
+	err := refuse(NoPermits, wait, "")
+	event.Tell(onEvent, event.Event{Kind: event.LimitRefused, Name: name, Delay: err.After, Err: err})
+	return err
 }

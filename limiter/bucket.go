@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"math"
 	"time"
 )
@@ -48,7 +47,11 @@ type Bucket struct {
 	interval span // 1/rate
 
 	clock
-	keys keyTable[span] // full: when the bucket is full again if nothing is taken
+	keys keyTable[span] // when the bucket is full if nothing is taken
+
+	// full is when that of a key never seen is: later than now only after a raise
+	// of Burst. No key is full before.
+	full span
 }
 
 // NewBucket returns a Bucket in which all buckets are full. The error names the
@@ -64,7 +67,7 @@ func NewBucket(cfg BucketConfig) (*Bucket, error) {
 		burst = int(math.Ceil(cfg.Rate)) // at least 1
 	}
 	if burst < 0 || float64(burst) > cfg.Rate*century.Seconds() {
-		return nil, fmt.Errorf("limiter: BucketConfig.Burst is %d, want 0 up to a century of Rate", cfg.Burst)
+		return nil, invalidf("BucketConfig.Burst is %d, want 0 up to a century of Rate", cfg.Burst)
 	}
 	b.burst = uint64(burst)
 	b.keys = newKeyTable(cfg.MaxKeys, func(full *span) uint64 { return full.ceil() })
@@ -82,14 +85,16 @@ func (b *Bucket) Wait(now time.Time, key string, n int) time.Duration {
 	case uint64(n) > b.burst:
 		return Never
 	}
-	e := b.keys.index[key]
-	if e == nil {
-		return wait(b.keys.room(t))
+	full, room := b.full, uint64(0)
+	if e := b.keys.index[key]; e != nil {
+		full = e.state
+	} else {
+		room = b.keys.room(t)
 	}
 	// After the take, the bucket may lack Burst permits: full+n*interval is no
 	// later than now+Burst*interval.
 	last := span{ns: t}.add(b.interval.times(b.burst - uint64(n)))
-	return wait(e.state.sub(last).ceil())
+	return wait(max(room, full.sub(last).ceil()))
 }
 
 // Take takes n permits of key. Of a key for which Wait has found no room nothing
@@ -102,7 +107,7 @@ func (b *Bucket) Take(now time.Time, key string, n int) {
 
 // spend moves the time at which key's bucket is full on by n permits.
 func (b *Bucket) spend(t uint64, key string, n uint64, settles bool) {
-	e := b.keys.get(t, key)
+	e := b.use(t, key)
 	if e == nil {
 		return
 	}
@@ -110,10 +115,24 @@ func (b *Bucket) spend(t uint64, key string, n uint64, settles bool) {
 	if settles {
 		e.back.take(n)
 	}
-	if at := (span{ns: t}); e.state.less(at) {
-		e.state = at
+	e.state = later(t, e.state).add(b.interval.times(n))
+}
+
+// use returns the slot of key, nil when there is no room.
+func (b *Bucket) use(t uint64, key string) *slot[span] {
+	e := b.keys.get(t, key)
+	if e != nil && e.state.less(b.full) {
+		e.state = b.full
 	}
-	e.state = e.state.add(b.interval.times(n))
+	return e
+}
+
+// later returns full, or t when that is later.
+func later(t uint64, full span) span {
+	if at := (span{ns: t}); full.less(at) {
+		return at
+	}
+	return full
 }
 
 // fit tells e's giveback the level of e, if it is too low for it.

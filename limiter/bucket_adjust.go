@@ -1,14 +1,13 @@
 package limiter
 
 import (
-	"fmt"
 	"time"
 )
 
-// lacks returns how many permits the bucket of e lacks at t, a part of one counted
-// as a whole one.
-func (b *Bucket) lacks(t uint64, e *slot[span]) uint64 {
-	missing := e.state.sub(span{ns: t})
+// lacks returns how many permits a bucket lacks at t, a part of one counted as a
+// whole one.
+func (b *Bucket) lacks(t uint64, full span) uint64 {
+	missing := full.sub(span{ns: t})
 	missing.ns = min(missing.ns, 1<<62) // the end of endless debt
 	n := missing.over(b.interval)
 	if b.interval.times(n).less(missing) {
@@ -19,11 +18,11 @@ func (b *Bucket) lacks(t uint64, e *slot[span]) uint64 {
 
 // Available returns how many permits of key can be taken now; less than 0 is debt.
 func (b *Bucket) Available(now time.Time, key string) int {
-	t := b.at(now)
+	t, full := b.at(now), b.full
 	if e := b.keys.index[key]; e != nil {
-		return int(b.burst) - int(b.lacks(t, e))
+		full = e.state
 	}
-	return int(b.burst)
+	return int(b.burst) - int(b.lacks(t, full))
 }
 
 // Drain takes all permits of key that there are now.
@@ -42,7 +41,7 @@ func (b *Bucket) SetRemaining(now, sent time.Time, key string, left int) {
 // lower leaves key no more than left permits. Without room for key there is
 // nothing to take.
 func (b *Bucket) lower(t uint64, key string, left uint64) {
-	e := b.keys.get(t, key)
+	e := b.use(t, key)
 	if e == nil {
 		return
 	}
@@ -52,18 +51,49 @@ func (b *Bucket) lower(t uint64, key string, left uint64) {
 	}
 }
 
-// SetLimit changes Burst, for all keys and at once: more can be taken, or less, and
-// what a bucket has given beyond a lower one is debt. Burst/Rate is still at most
-// a century, else it returns an error and changes nothing.
+// SetLimit changes Burst, for all keys. A larger bucket has as many permits as
+// before, until more have come back, also that of a key never seen. A smaller one
+// counts at once: what of a raise has not come back yet is taken off first, and what
+// a bucket has given beyond that is debt. Burst/Rate is still at most a century, else
+// it returns an error and changes nothing. It takes time in proportion to the keys in
+// use.
 func (b *Bucket) SetLimit(now time.Time, limit int) error {
 	if err := checkLimit("SetLimit", limit); err != nil {
 		return err
 	}
 	if float64(limit) > b.rate*century.Seconds() {
-		return fmt.Errorf("limiter: SetLimit is %d, want 1 up to a century of Rate", limit)
+		return invalidf("SetLimit is %d, want 1 up to a century of Rate", limit)
+	}
+	t := b.at(now)
+	if n := uint64(limit); n > b.burst {
+		b.raise(t, b.interval.times(n-b.burst))
+	} else if due := b.full.sub(span{ns: t}); due != (span{}) && n < b.burst {
+		b.takeOff(due, b.interval.times(b.burst-n))
 	}
 	b.burst = uint64(limit)
 	return nil
+}
+
+// raise makes every bucket full by d later.
+func (b *Bucket) raise(t uint64, d span) {
+	b.full = later(t, b.full).add(d)
+	for _, e := range b.keys.heap {
+		b.fit(t, e) // what is new was not taken, and cannot be given back
+		e.state = later(t, e.state).add(d)
+	}
+}
+
+// takeOff makes every bucket full by d earlier, but by no more than is due to come of
+// raises. No bucket is full before that.
+func (b *Bucket) takeOff(due, d span) {
+	if due.less(d) {
+		d = due
+	}
+	b.full = b.full.sub(d)
+	for _, e := range b.keys.heap {
+		e.state = e.state.sub(d)
+	}
+	b.keys.all()
 }
 
 // SetRate changes the rate, for all keys and for what comes back from now on, in
@@ -75,9 +105,10 @@ func (b *Bucket) SetRate(now time.Time, rate float64) error {
 		return err
 	}
 	if float64(b.burst) > rate*century.Seconds() {
-		return fmt.Errorf("limiter: SetRate is %v, want what fills the bucket of %d in a century", rate, b.burst)
+		return invalidf("SetRate is %v, want what fills the bucket of %d in a century", rate, b.burst)
 	}
 	t, interval := b.at(now), perPermit(rate)
+	b.full = span{ns: t}.add(rescale(b.full.sub(span{ns: t}), b.interval, interval))
 	for _, e := range b.keys.heap {
 		e.state = span{ns: t}.add(rescale(e.state.sub(span{ns: t}), b.interval, interval))
 	}

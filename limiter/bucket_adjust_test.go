@@ -89,15 +89,15 @@ func TestBucketChangesItsLimits(t *testing.T) {
 	if err := b.SetLimit(at(10_070), 20); err != nil {
 		t.Fatal(err)
 	}
-	check(10_070, 12)
-	if d := b.Wait(at(10_070), "other", 20); d != 0 {
-		t.Errorf("another key waits %v", d)
+	check(10_070, 2)
+	if d := b.Wait(at(10_070), "other", 20); d != 100*time.Millisecond {
+		t.Errorf("a key never seen waits %v for the 10 permits that are new, want 100ms", d)
 	}
-	b.Take(at(10_070), "k", 12)
+	b.Take(at(10_070), "k", 2)
 	if err := b.SetLimit(at(10_070), 5); err != nil {
 		t.Fatal(err)
 	}
-	check(10_070, -15)
+	check(10_070, -5) // as without the raise
 	if d := b.Wait(at(10_070), "k", 6); d != Never {
 		t.Errorf("6 of a bucket of 5 in %v", d)
 	}
@@ -121,6 +121,92 @@ func TestBucketChangesItsLimits(t *testing.T) {
 	slow := newBucket(t, BucketConfig{Rate: 1e-8, Burst: 1})
 	if err := slow.SetLimit(epoch, 32); err == nil || slow.Wait(epoch, "", 2) != Never {
 		t.Errorf("more than a century of Rate: %v", err)
+	}
+}
+
+// limits is a slow model of a Bucket whose Burst changes: it counts what each key lacks
+// in tenths of a permit, of which one comes back per millisecond.
+type limits struct {
+	burst, due int // due: of what was added and has not come back yet
+	missing    [3]int
+}
+
+func (m *limits) pass(ms int) {
+	m.due = max(0, m.due-ms)
+	for k := range m.missing {
+		m.missing[k] = max(0, m.missing[k]-ms)
+	}
+}
+
+func (m *limits) set(burst int) {
+	d := max(burst-m.burst, -m.due)
+	m.burst, m.due = burst, m.due+d
+	for k := range m.missing {
+		m.missing[k] += d
+	}
+}
+
+func TestBucketHasAsManyPermitsAsBeforeARaise(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 62))
+		m, now := &limits{burst: 50}, epoch
+		b := newBucket(t, BucketConfig{Rate: 100, Burst: 5})
+		for step := range 200 {
+			k := r.IntN(len(m.missing))
+			key := string(rune('a' + k))
+			switch r.IntN(5) {
+			case 0:
+				ms := r.IntN(60)
+				now = now.Add(time.Duration(ms) * time.Millisecond)
+				m.pass(ms)
+			case 1:
+				burst := 1 + r.IntN(9)
+				if err := b.SetLimit(now, burst); err != nil {
+					t.Fatal(err)
+				}
+				m.set(10 * burst)
+			default:
+				n := 1 + r.IntN(9)
+				want := time.Duration(max(0, m.missing[k]+10*n-m.burst)) * time.Millisecond
+				if 10*n > m.burst {
+					want = Never
+				}
+				if d := b.Wait(now, key, n); d != want {
+					t.Fatalf("seed %d step %d: %d of key %s wait %v, want %v", seed, step, n, key, d, want)
+				}
+				if want == 0 {
+					b.Take(now, key, n)
+					m.missing[k] += 10 * n
+				}
+			}
+		}
+	}
+}
+
+// What a raise has added was never taken.
+func TestBucketGivesBackNothingOfARaise(t *testing.T) {
+	b := newBucket(t, BucketConfig{Rate: 1, Burst: 5})
+	b.Take(epoch, "", 5)
+	later := epoch.Add(5 * time.Second) // they have come back
+	if err := b.SetLimit(later, 10); err != nil {
+		t.Fatal(err)
+	}
+	if b.Settle(later, "", 5, 0); b.Available(later, "") != 5 {
+		t.Errorf("%d available, want the 5 of before", b.Available(later, ""))
+	}
+}
+
+func TestBucketComesToARaiseAtTheRateInForce(t *testing.T) {
+	b := newBucket(t, BucketConfig{Rate: 1, Burst: 5})
+	if err := first(b.SetLimit(epoch, 15), b.SetRate(epoch, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if d := b.Wait(epoch, "", 15); d != time.Second {
+		t.Errorf("the 10 that are new are there in %v, want 1s", d)
+	}
+	b.SetRemaining(epoch, epoch, "k", 8)
+	if n := b.Available(epoch, "k"); n != 5 {
+		t.Errorf("%d available, want 5: what the vendor says never raises it", n)
 	}
 }
 

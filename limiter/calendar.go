@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -54,7 +53,7 @@ func NewCalendar(cfg CalendarConfig) (*Calendar, error) {
 		checkKeys("CalendarConfig", cfg.MaxKeys),
 	)
 	if err == nil && cfg.Cycle > Monthly {
-		err = fmt.Errorf("limiter: CalendarConfig.Cycle is %d, want Daily, Hourly, Weekly or Monthly", cfg.Cycle)
+		err = invalidf("CalendarConfig.Cycle is %d, want Daily, Hourly, Weekly or Monthly", cfg.Cycle)
 	}
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -9,14 +8,14 @@ import (
 
 func checkLimit(field string, limit int) error {
 	if limit < 1 || int64(limit) > 1<<40 {
-		return fmt.Errorf("limiter: %s is %d, want 1 up to 1<<40", field, limit)
+		return invalidf("%s is %d, want 1 up to 1<<40", field, limit)
 	}
 	return nil
 }
 
 func checkRate(field string, rate float64) error {
 	if !(rate*century.Seconds() >= 1 && rate <= 1e9) { // nor NaN
-		return fmt.Errorf("limiter: %s is %v, want one per century up to 1e9 per second", field, rate)
+		return invalidf("%s is %v, want one per century up to 1e9 per second", field, rate)
 	}
 	return nil
 }
@@ -24,7 +23,7 @@ func checkRate(field string, rate float64) error {
 // checkTime checks a length of time. least is 0 or 1.
 func checkTime(field string, d, least time.Duration) error {
 	if d < least || d > century {
-		return fmt.Errorf("limiter: %s is %v, want %v up to a century", field, d, least)
+		return invalidf("%s is %v, want %v up to a century", field, d, least)
 	}
 	return nil
 }
@@ -32,7 +31,7 @@ func checkTime(field string, d, least time.Duration) error {
 // checkKeys checks MaxKeys of the named configuration.
 func checkKeys(config string, keys int) error {
 	if keys < 0 || keys > 1<<30 {
-		return fmt.Errorf("limiter: %s.MaxKeys is %d, want 0 up to 1<<30", config, keys)
+		return invalidf("%s.MaxKeys is %d, want 0 up to 1<<30", config, keys)
 	}
 	return nil
 }

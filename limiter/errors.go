@@ -91,12 +91,27 @@ type refusal string
 func (e refusal) Error() string { return string(e) }
 func (e refusal) Refused() bool { return true }
 
-// The errors of calls that are turned away for other reasons than a limit. Test
-// for them with errors.Is.
-var (
-	ErrClosed  error = refusal("limiter: closed")
-	ErrInvalid error = refusal("limiter: nil context or function")
-)
+// ErrClosed is the error of calls that come to a limiter that is closed, or wait in
+// it. Test for it with errors.Is.
+var ErrClosed error = refusal("limiter: closed")
+
+// ErrInvalid is matched by the errors for a nil context or function, and for a
+// setting that is out of range: those name the field and its value. Test for it
+// with errors.Is.
+var ErrInvalid = errors.New("limiter: invalid")
+
+var errNil error = invalid("limiter: nil context or function")
+
+// invalid is an error that matches ErrInvalid.
+type invalid string
+
+func invalidf(format string, args ...any) error {
+	return invalid("limiter: " + fmt.Sprintf(format, args...))
+}
+
+func (e invalid) Error() string        { return string(e) }
+func (e invalid) Is(target error) bool { return target == ErrInvalid }
+func (e invalid) Refused() bool        { return true }
 
 // endedError is for a call whose context ended, or that was cancelled, while it
 // waited. It matches the context's error and its cause.
@@ -107,15 +122,3 @@ func endOf(ctx context.Context) error { return &endedError{ctx.Err(), context.Ca
 func (e *endedError) Error() string   { return "limiter: no permit: " + e.cause.Error() }
 func (e *endedError) Unwrap() []error { return []error{e.err, e.cause} }
 func (e *endedError) Refused() bool   { return true }
-
-// refused reports whether err says that the vendor was not called.
-func refused(err error) bool {
-	if err == nil {
-		return false
-	}
-	r, ok := errors.AsType[interface {
-		error
-		Refused() bool
-	}](err)
-	return ok && r.Refused()
-}

@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"sync/atomic"
@@ -74,7 +75,7 @@ func ExampleBucket_SetRate() {
 	fmt.Println(b.Available(start, ""), b.Wait(start, "", 2))
 	fmt.Println(b.SetRate(start, -1))
 	// Output:
-	// 1 100ms
+	// 0 200ms
 	// limiter: SetRate is -1, want one per century up to 1e9 per second
 }
 
@@ -165,21 +166,28 @@ func ExampleAdaptive_Export() {
 	// Output: true
 }
 
+var errNotFound = errors.New("not found")
+
 // Layers for a server of one's own, which queues when it has too much to do, and
 // fails when that does not help any more.
 func ExampleNewConcurrencyPolicy() {
-	atOnce, err := limiter.NewConcurrencyPolicy(limiter.AdaptiveConcurrencyConfig{Max: 200}, nil)
+	atOnce, err := limiter.NewConcurrencyPolicy(limiter.ConcurrencyPolicyConfig{
+		Concurrency: limiter.AdaptiveConcurrencyConfig{Max: 200},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	shed, err := limiter.NewThrottlePolicy(limiter.ThrottleConfig{}, nil)
+	shed, err := limiter.NewThrottlePolicy(limiter.ThrottlePolicyConfig{
+		Name:     "acme",
+		Rejected: func(err error) bool { return !errors.Is(err, errNotFound) }, // which the server has answered
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	guarded := policy.Stack(atOnce, shed)
 	err = policy.Run(context.Background(), guarded, func(context.Context) error { return nil })
 	fmt.Println(guarded, err)
-	// Output: throttle(more than 2 calls for one accepted) > adaptive concurrency(1 to 200 at once) <nil>
+	// Output: throttle acme(more than 2 calls for one accepted) > adaptive concurrency(1 to 200 at once) <nil>
 }
 
 // daily is a budget that begins anew at midnight UTC, all at once: what some

@@ -177,6 +177,11 @@ func (w *FixedWindow) charge(e *slot[fixed], n int64) {
 // would be more than MaxWait it takes none, and returns the wait and false. It
 // also returns false for a key that finds MaxKeys others in use, with the time
 // until one of them is not. An n of less than 1 needs no wait.
+//
+// A reservation is an order that stands: Settle cannot take it back while it lends
+// from coming windows, since those who came later have their waits already, and a
+// place between them is no use to who comes next. For callers that may give up, the
+// queue of a Shared, which asks Wait, leaves no trace of them.
 func (w *FixedWindow) Reserve(now time.Time, key string, n int) (wait time.Duration, ok bool) {
 	if n < 1 {
 		return 0, true

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 	"time"
@@ -42,7 +41,7 @@ func newGCRA(config string, rate float64, burst int) (gcra, error) {
 	}
 	// One a century is a little less as a float64.
 	if over, depth := bits.Mul64(uint64(g.burst), uint64(g.interval)); burst < 0 || over > 0 || depth > uint64(century+time.Second) {
-		return gcra{}, fmt.Errorf("limiter: %s.Burst is %d, want 0 up to what comes back in a century", config, burst)
+		return gcra{}, invalidf("%s.Burst is %d, want 0 up to what comes back in a century", config, burst)
 	}
 	g.depth = g.burst * g.interval
 	return g, nil

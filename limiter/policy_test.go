@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -95,7 +97,7 @@ func TestSharedLosesNoPermit(t *testing.T) {
 						}
 					}()
 					v, err = fn(ctx)
-					called = !refused(err)
+					called = !errtree.Refused(err)
 					return v, err
 				}
 				if inChain {
@@ -317,7 +319,7 @@ func TestRateLayerWaits(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(errVendor) })
 		_, err = policy.Do(ctx, policy.Chain(newRateLayer(t, rate, RateLayerConfig{MaxWait: time.Minute})), endings[0])
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, errVendor) || errors.Is(err, ErrLimited) || !refused(err) {
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, errVendor) || errors.Is(err, ErrLimited) || !errtree.Refused(err) {
 			t.Errorf("cancelled while waiting: %v", err)
 		}
 		left := rate.Tokens()
@@ -433,4 +435,23 @@ func TestLayersAllocateNothing(t *testing.T) {
 			t.Errorf("%v: %v allocations", l, n)
 		}
 	}
+}
+
+// The longest MaxWait there is does not overflow.
+func TestRateLayerWaitsWithTheLongestMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := NewRate(RateConfig{Rate: 1, Burst: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain, began := policy.Chain(newRateLayer(t, r, RateLayerConfig{MaxWait: math.MaxInt64})), time.Now()
+		for range 2 {
+			if err := policy.Run(t.Context(), chain, func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("two calls took %v, want 1s", d)
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -53,7 +52,7 @@ func NewQuota(cfg QuotaConfig) (Counter, error) {
 		checkKeys("QuotaConfig", cfg.MaxKeys),
 	)
 	if err == nil && cfg.Margin > century {
-		err = fmt.Errorf("limiter: QuotaConfig.Margin is %v, want no more than a century", cfg.Margin)
+		err = invalidf("QuotaConfig.Margin is %v, want no more than a century", cfg.Margin)
 	}
 	if err != nil {
 		return nil, err

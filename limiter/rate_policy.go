@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -50,10 +52,11 @@ type RateLayer struct {
 
 var _ policy.Policy = (*RateLayer)(nil)
 
-// NewRateLayer returns r as a layer. It is an error that r is nil.
+// NewRateLayer returns r as a layer. It is an error, which matches ErrInvalid, that
+// r is nil.
 func NewRateLayer(r *Rate, cfg RateLayerConfig) (*RateLayer, error) {
 	if r == nil {
-		return nil, errors.New("limiter: NewRateLayer: the Rate is nil")
+		return nil, invalidf("NewRateLayer: the Rate is nil")
 	}
 	return &RateLayer{r, cfg}, nil
 }
@@ -80,7 +83,7 @@ func (l *RateLayer) Wrap(next policy.Handler) policy.Handler {
 	return func(c *policy.Call) error {
 		v, err := l.admit(c)
 		if err == nil {
-			if err = next(c); refused(err) {
+			if err = next(c); errtree.Refused(err) {
 				v.Cancel()
 			}
 		}
@@ -124,7 +127,7 @@ func (l *RateLayer) stand(ctx context.Context, n int) (v RateReservation, err er
 		return l.rate.stand(ctx, n)
 	}
 	// A nanosecond more: to be in time is to be before the deadline.
-	bounded, cancel := context.WithTimeout(ctx, l.cfg.MaxWait+1)
+	bounded, cancel := context.WithTimeout(ctx, min(l.cfg.MaxWait, math.MaxInt64-1)+1)
 	defer cancel()
 	v, err = l.rate.stand(bounded, n)
 	own, _ := bounded.Deadline()

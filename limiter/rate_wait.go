@@ -17,14 +17,14 @@ func (r *Rate) Wait(ctx context.Context) error { return r.WaitN(ctx, 1) }
 //     Burst, or the wait would be longer than ten years;
 //   - an error that matches ctx.Err() and context.Cause(ctx), when ctx is done
 //     before;
-//   - ErrInvalid, when ctx is nil.
+//   - an error that matches ErrInvalid, when ctx is nil.
 //
 // Only the first in line has reserved its permits. So whoever gives up in line
 // leaves no trace: those behind move up. n below 1 waits for nothing. An Allow
 // or Reserve does not stand in line, but neither does it delay the first one.
 func (r *Rate) WaitN(ctx context.Context, n int) error {
 	if ctx == nil {
-		return ErrInvalid
+		return errNil
 	}
 	if ctx.Err() != nil {
 		return endOf(ctx)

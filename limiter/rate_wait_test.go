@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // waits starts a Wait for each of ns, in this order, and returns when each was
@@ -134,7 +136,7 @@ func TestWaitDoneBefore(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 5 {
-			if err := r.Wait(ctx); !errors.Is(err, context.Canceled) || !refused(err) {
+			if err := r.Wait(ctx); !errors.Is(err, context.Canceled) || !errtree.Refused(err) {
 				t.Error(err)
 			}
 		}

@@ -33,6 +33,7 @@ type Shared struct {
 	limiters, whole []part
 	maxWait         time.Duration // less than 0: none
 	drainOn         policy.Predicate
+	refusedOn       policy.Predicate
 	onError         func(error) error
 	key             func(context.Context) string // nil: ""
 	permits         func(context.Context) int    // nil: 1
@@ -71,7 +72,7 @@ func (s *Shared) Allow(key string, n int) error {
 }
 
 // Wait waits until a call that takes n permits of key is admitted, and returns
-// nil, or why it is not: a *LimitedError, ErrClosed, ErrInvalid when ctx is nil, or
+// nil, or why it is not: a *LimitedError, ErrClosed, one that matches ErrInvalid when ctx is nil, or
 // when ctx ends first an error that matches ctx.Err() and context.Cause(ctx). A ctx
 // that has ended takes nothing. When ctx ends and the call is admitted at the same
 // time, it is admitted.
@@ -83,7 +84,7 @@ func (s *Shared) Wait(ctx context.Context, key string, n int) error {
 // wait is Wait, and says whether time has passed.
 func (s *Shared) wait(ctx context.Context, key string, n int) (waited bool, err error) {
 	if ctx == nil {
-		return false, ErrInvalid
+		return false, errNil
 	}
 	if ctx.Err() != nil {
 		return false, endOf(ctx)
@@ -122,6 +123,19 @@ func (s *Shared) Release(key string, n int) {
 			}
 		})
 	}
+}
+
+// Accepted tells the limiters that the vendor accepted a call of key that was sent at
+// sent. Do and a chain do that by themselves: it is for those who use Allow, Wait or
+// Reserve with a limiter that learns, and comes before Release.
+func (s *Shared) Accepted(key string, sent time.Time) {
+	s.each(key, func(l Limiter, now time.Time, key string) { l.Accepted(now, sent, key) })
+}
+
+// Refused tells the limiters, as Accepted does, that the vendor refused a call
+// because there were too many.
+func (s *Shared) Refused(key string, sent time.Time) {
+	s.each(key, func(l Limiter, now time.Time, key string) { l.Refused(now, sent, key) })
 }
 
 // each calls fn with each of the limits and the key that it is asked with, and then

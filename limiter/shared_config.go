@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -46,6 +45,14 @@ type SharedConfig struct {
 	// policy.OnResult. nil: never.
 	DrainOn policy.Predicate
 
+	// RefusedOn is asked about each call in a chain or through Do that has ended:
+	// true means that the vendor refused it because there were too many. The limiters
+	// are told Refused then, and Accepted of another call without an error, so that
+	// one that learns, as an Adaptive, does. All other errors teach nothing, nor does
+	// a call that was not made or took no permits. See policy.OnError and
+	// policy.OnResult. nil: none was refused.
+	RefusedOn policy.Predicate
+
 	// OnError replaces the error that leaves a chain's layer or Do, the Shared's own
 	// or the call's; nil as a replacement is success. nil: errors stay as they are.
 	OnError func(error) error
@@ -76,14 +83,14 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 		cfg.Limiters = []Limiter{w}
 	}
 	if cfg.MaxQueue < 0 || cfg.MaxQueue > 1<<30 {
-		return nil, fmt.Errorf("limiter: SharedConfig.MaxQueue is %d, want 0 up to 1<<30", cfg.MaxQueue)
+		return nil, invalidf("SharedConfig.MaxQueue is %d, want 0 up to 1<<30", cfg.MaxQueue)
 	}
 	if cfg.MaxWait == 0 {
 		cfg.MaxWait = 10 * time.Second
 	}
 	s := &Shared{
 		name: cfg.Name, maxWait: cfg.MaxWait, queue: newQueue(cfg.MaxQueue, cfg.Newest),
-		key: cfg.Key, permits: cfg.Permits, drainOn: cfg.DrainOn, onError: cfg.OnError,
+		key: cfg.Key, permits: cfg.Permits, drainOn: cfg.DrainOn, refusedOn: cfg.RefusedOn, onError: cfg.OnError,
 	}
 	for i, l := range append(cfg.Limiters[:len(cfg.Limiters):len(cfg.Limiters)], cfg.Whole...) {
 		field, parts := "Limiters", &s.limiters
@@ -91,7 +98,7 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 			field, parts, i = "Whole", &s.whole, i-len(cfg.Limiters)
 		}
 		if l == nil {
-			return nil, fmt.Errorf("limiter: SharedConfig.%s[%d] is nil", field, i)
+			return nil, invalidf("SharedConfig.%s[%d] is nil", field, i)
 		}
 		_, releases := l.(Releaser)
 		_, notifies := l.(Notifier)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -11,45 +12,60 @@ import (
 // makes it: it returns what fn returns, or, when it was not admitted, Wait's error,
 // through OnError in both cases. fn gets ctx.
 //
-// When fn has ended, even by a panic or runtime.Goexit, the call is settled and
-// what it holds is released: to n, or to 0 when fn's error says, by a method
-// Refused() bool, that the vendor was not called. DrainOn is asked before that. For
-// a call whose cost is known only afterwards use Wait, Settle and Release.
+// When fn has ended, even by a panic or runtime.Goexit, the limiters are told what
+// came of it, see SharedConfig.RefusedOn, the call is settled and what it holds is
+// released: to n, or to 0 when fn's error says, by a method Refused() bool, that the
+// vendor was not called. DrainOn and RefusedOn are asked before that. For a call
+// whose cost is known only afterwards use Wait, Accepted or Refused, Settle and
+// Release.
 func Do[R any](ctx context.Context, s *Shared, key string, n int, fn func(context.Context) (R, error)) (result R, err error) {
 	if ctx == nil || fn == nil {
-		return result, ErrInvalid
+		return result, errNil
 	}
-	if s.drainOn != nil { // which needs a policy's call
+	if s.drainOn != nil || s.refusedOn != nil { // which need a policy's call
 		return policy.Do(ctx, policy.Chain(&sharedCall{s, key, n}), fn)
 	}
 	if _, err = s.wait(ctx, key, n); err != nil {
-		return result, s.mapped(err)
+		return result, mapped(err, s.onError)
 	}
-	used := n
-	defer func() { s.ended(key, n, used) }()
-	if result, err = fn(ctx); refused(err) {
-		used = 0
-	}
-	return result, s.mapped(err)
+	o := ending{sent: time.Now(), used: n}
+	defer func() { s.ended(key, n, o) }()
+	result, err = fn(ctx)
+	o.of(err)
+	return result, mapped(err, s.onError)
 }
 
-// mapped is what OnError makes of err.
-func (s *Shared) mapped(err error) error {
-	if err != nil && s.onError != nil {
-		return s.onError(err)
-	}
-	return err
+// ending is what came of a call that was admitted. What neither succeeds nor is
+// refused by the vendor teaches nothing.
+type ending struct {
+	sent              time.Time
+	used              int // permits
+	accepted, refused bool
 }
 
-// ended settles a call that was admitted, and releases what it holds.
-func (s *Shared) ended(key string, n, used int) {
+// of is what err alone says.
+func (o *ending) of(err error) {
+	if o.accepted = err == nil; errtree.Refused(err) {
+		o.used = 0
+	}
+}
+
+// ended tells the limiters of a call that was admitted what came of it, settles it,
+// and releases what it holds.
+func (s *Shared) ended(key string, n int, o ending) {
 	if n < 1 {
 		return
 	}
 	s.each(key, func(l Limiter, now time.Time, key string) {
-		l.Settle(now, key, n, used)
+		switch {
+		case o.refused:
+			l.Refused(now, o.sent, key)
+		case o.accepted:
+			l.Accepted(now, o.sent, key)
+		}
+		l.Settle(now, key, n, o.used)
 		if r, ok := l.(Releaser); ok {
-			r.Release(now, key, used)
+			r.Release(now, key, o.used)
 		}
 	})
 }

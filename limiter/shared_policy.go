@@ -3,7 +3,9 @@ package limiter
 import (
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -39,7 +41,7 @@ func (s *Shared) Wrap(next policy.Handler) policy.Handler {
 		if s.permits != nil {
 			n = s.permits(c.Context())
 		}
-		return s.mapped(s.pass(c, key, n, next))
+		return mapped(s.pass(c, key, n, next), s.onError)
 	}
 }
 
@@ -51,11 +53,13 @@ func (s *Shared) pass(c *policy.Call, key string, n int, next policy.Handler) er
 	if err != nil {
 		return err
 	}
-	used := n
-	defer func() { s.ended(key, n, used) }()
-	if err = next(c); refused(err) {
-		used = 0
+	o := ending{sent: time.Now(), used: n}
+	defer func() { s.ended(key, n, o) }()
+	err = next(c)
+	if s.refusedOn != nil && !errtree.Refused(err) {
+		o.refused = s.refusedOn(c, err) // may panic; then nothing is known
 	}
+	o.of(err)
 	if s.drainOn != nil && s.drainOn(c, err) {
 		s.Drain(key)
 	}
@@ -70,5 +74,5 @@ type sharedCall struct {
 }
 
 func (l *sharedCall) Wrap(next policy.Handler) policy.Handler {
-	return func(c *policy.Call) error { return l.mapped(l.pass(c, l.key, l.n, next)) }
+	return func(c *policy.Call) error { return mapped(l.pass(c, l.key, l.n, next), l.onError) }
 }

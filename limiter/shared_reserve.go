@@ -63,7 +63,7 @@ func (r *Reservation) Cancel() {
 	r.cancelled = true
 	s.mu.Unlock()
 	if !again {
-		s.ended(r.key, r.n, 0)
+		s.ended(r.key, r.n, ending{})
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -302,7 +303,7 @@ func TestSharedHeedsContexts(t *testing.T) {
 			t.Errorf("a context that has ended: %v", err)
 		}
 		var none context.Context
-		if err := s.Wait(none, "", 1); err != ErrInvalid {
+		if err := s.Wait(none, "", 1); !errors.Is(err, ErrInvalid) {
 			t.Errorf("no context: %v", err)
 		}
 		if err := s.Allow("", 2); err != nil {
@@ -528,7 +529,7 @@ func TestDo(t *testing.T) {
 		}
 		_, err = Do(ctx, s, "", 1, func(context.Context) (any, error) { panic("called") })
 		wantLimited(t, err, NoPermits, time.Minute)
-		if _, err := Do[int](ctx, s, "", 1, nil); err != ErrInvalid {
+		if _, err := Do[int](ctx, s, "", 1, nil); !errors.Is(err, ErrInvalid) {
 			t.Errorf("Do of nothing: %v", err)
 		}
 	})
@@ -810,4 +811,155 @@ func TestSharedAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { slow.Reserve("k", 1) }); n != 2 {
 		t.Errorf("%v allocations for a call that waits, want 2", n)
 	}
+}
+
+// pupil is a limiter that writes down what it is told.
+type pupil struct {
+	opened
+	held int
+	log  []string
+}
+
+func (p *pupil) note(what string, now, sent time.Time, key string) {
+	p.log = append(p.log, fmt.Sprintf("%s %q after %v, held %d", what, key, now.Sub(sent), p.held))
+}
+func (p *pupil) Take(now time.Time, key string, n int)    { p.held += n }
+func (p *pupil) Release(now time.Time, key string, n int) { p.held -= n }
+func (p *pupil) Settle(now time.Time, key string, n, used int) {
+	p.held += used - n
+}
+func (p *pupil) Accepted(now, sent time.Time, key string) { p.note("accepted", now, sent, key) }
+func (p *pupil) Refused(now, sent time.Time, key string)  { p.note("refused", now, sent, key) }
+
+func TestSharedTellsItsLimitersWhatBecameOfACall(t *testing.T) {
+	errTooMany := errors.New("too many")
+	tooMany := policy.Any(
+		policy.OnError(func(err error) bool { return errors.Is(err, errTooMany) }),
+		policy.OnResult(func(status int) bool { return status == 429 }),
+	)
+	notMade := errtree.SaysRefused(errTooMany, true)
+	for name, c := range map[string]struct {
+		predicate policy.Predicate
+		n, result int
+		err       error
+		want      string
+	}{
+		"success":                     {tooMany, 1, 200, nil, "accepted"},
+		"refusal by error":            {tooMany, 1, 0, errTooMany, "refused"},
+		"refusal by result":           {tooMany, 1, 429, nil, "refused"},
+		"another error":               {tooMany, 1, 0, errVendor, ""},
+		"not made":                    {tooMany, 1, 0, notMade, ""},
+		"no permits":                  {tooMany, 0, 0, errTooMany, ""},
+		"success without a predicate": {nil, 1, 429, nil, "accepted"},
+		"error without a predicate":   {nil, 1, 0, errTooMany, ""},
+	} {
+		for _, chain := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				each, whole := &pupil{}, &pupil{}
+				each.open, whole.open = true, true
+				s := newShared(t, SharedConfig{
+					Limiters: []Limiter{each}, Whole: []Limiter{whole}, RefusedOn: c.predicate,
+					Key: func(context.Context) string { return "k" }, Permits: func(context.Context) int { return c.n },
+				})
+				fn := func(context.Context) (int, error) {
+					time.Sleep(time.Second)
+					return c.result, c.err
+				}
+				if chain {
+					time.Sleep(time.Second)
+					policy.Do(t.Context(), policy.Chain(s), fn)
+				} else {
+					Do(t.Context(), s, "k", c.n, fn)
+				}
+				for key, p := range map[string]*pupil{"k": each, "": whole} {
+					var want []string
+					if c.want != "" {
+						want = []string{fmt.Sprintf("%s %q after 1s, held 1", c.want, key)}
+					}
+					if !slices.Equal(p.log, want) || p.held != 0 {
+						t.Errorf("%s, chain %v: %q, held %d, want %q", name, chain, p.log, p.held, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestSharedTellsOfNoCallThatPanicked(t *testing.T) {
+	p := &pupil{}
+	p.open = true
+	s := newShared(t, SharedConfig{Limiters: []Limiter{p}})
+	func() {
+		defer func() { _ = recover() }()
+		Do(t.Context(), s, "", 1, func(context.Context) (int, error) { panic("broken") })
+	}()
+	if len(p.log) > 0 || p.held != 0 {
+		t.Errorf("%q, held %d", p.log, p.held)
+	}
+}
+
+// The time of sending is that after the wait.
+func TestSharedTellsWhenACallWasSent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &pupil{}
+		p.open = true
+		s := newShared(t, SharedConfig{Limiters: []Limiter{p, newBucket(t, BucketConfig{Rate: 1})}, MaxQueue: 1})
+		fn := func(context.Context) (int, error) { time.Sleep(10 * time.Millisecond); return 0, nil }
+		for range 2 {
+			policy.Do(t.Context(), policy.Chain(s), fn)
+			Do(t.Context(), s, "", 1, fn)
+		}
+		for _, told := range p.log {
+			if told != `accepted "" after 10ms, held 1` {
+				t.Error(told)
+			}
+		}
+	})
+}
+
+func TestSharedIsToldWhatBecameOfAWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		each, whole := &pupil{}, &pupil{}
+		each.open, whole.open = true, true
+		s := newShared(t, SharedConfig{Limiters: []Limiter{each}, Whole: []Limiter{whole}})
+		sent := time.Now()
+		s.Allow("k", 1)
+		time.Sleep(time.Second)
+		s.Accepted("k", sent)
+		s.Refused("k", sent)
+		s.Release("k", 1)
+		for key, p := range map[string]*pupil{"k": each, "": whole} {
+			if want := []string{fmt.Sprintf("accepted %q after 1s, held 1", key), fmt.Sprintf("refused %q after 1s, held 1", key)}; !slices.Equal(p.log, want) {
+				t.Errorf("%q, want %q", p.log, want)
+			}
+		}
+	})
+}
+
+func TestAnAdaptiveInASharedLearns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := NewAdaptive(AdaptiveConfig{Start: 100, Min: 0.1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newShared(t, SharedConfig{
+			Whole: []Limiter{a}, MaxQueue: 10, MaxWait: -1,
+			RefusedOn: policy.OnError(func(err error) bool { return errors.Is(err, errVendor) }),
+		})
+		chain := policy.Chain(s)
+		for i := range 200 {
+			_, _ = policy.Do(t.Context(), chain, func(context.Context) (int, error) {
+				time.Sleep(time.Millisecond)
+				if i >= 20 {
+					return 0, errVendor
+				}
+				return 1, nil
+			})
+		}
+		var rate float64
+		s.Update(func(now time.Time) { rate = a.Rate(now, "") })
+		if rate >= 50 {
+			t.Errorf("after 180 refusals the rate is %v, want less than half of the 100 it was", rate)
+		}
+	})
 }

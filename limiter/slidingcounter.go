@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -57,7 +56,7 @@ func NewSlidingCounter(cfg SlidingCounterConfig) (*SlidingCounter, error) {
 		checkKeys("SlidingCounterConfig", cfg.MaxKeys),
 	)
 	if err == nil && (cfg.Segments < 0 || cfg.Segments > 10_000) {
-		err = fmt.Errorf("limiter: SlidingCounterConfig.Segments is %d, want 0 up to 10,000", cfg.Segments)
+		err = invalidf("SlidingCounterConfig.Segments is %d, want 0 up to 10,000", cfg.Segments)
 	}
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -66,11 +65,11 @@ func NewThrottle(cfg ThrottleConfig) (*Throttle, error) {
 	}
 	switch {
 	case cfg.Window < time.Millisecond:
-		return nil, fmt.Errorf("limiter: ThrottleConfig.Window is %v, want 0 or at least 1ms", cfg.Window)
+		return nil, invalidf("ThrottleConfig.Window is %v, want 0 or at least 1ms", cfg.Window)
 	case !(cfg.K >= 1 && cfg.K <= 1000): // nor NaN
-		return nil, fmt.Errorf("limiter: ThrottleConfig.K is %v, want 0, or 1 up to 1000", cfg.K)
+		return nil, invalidf("ThrottleConfig.K is %v, want 0, or 1 up to 1000", cfg.K)
 	case !(cfg.Most > 0 && cfg.Most <= 1):
-		return nil, fmt.Errorf("limiter: ThrottleConfig.Most is %v, want 0 up to 1", cfg.Most)
+		return nil, invalidf("ThrottleConfig.Most is %v, want 0 up to 1", cfg.Most)
 	}
 	return &Throttle{k: cfg.K, most: cfg.Most, slice: cfg.Window / throttleSlices}, nil
 }
@@ -114,4 +113,18 @@ func (h *Throttle) Admit(now time.Time, random float64) bool {
 func (h *Throttle) Accepted(now time.Time) {
 	h.at(now).accepts++
 	h.sum.accepts++
+}
+
+// Forget is told that a call that was admitted at sent says nothing about the server,
+// because it was given up or not made: it counts no more.
+func (h *Throttle) Forget(now, sent time.Time) {
+	h.at(now)
+	at := int64(sent.Sub(h.start) / h.slice)
+	if at < 0 || at > h.last || h.last-at >= throttleSlices {
+		return
+	}
+	if s := &h.ring[at%throttleSlices]; s.requests > 0 {
+		s.requests--
+		h.sum.requests--
+	}
 }
