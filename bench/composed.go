@@ -15,6 +15,7 @@ import (
 //	A6fs   beside failsafe-go with the same policies
 //	A6hm   beside what one makes by hand of avast/retry-go, gobreaker, x/time
 //	       and x/sync
+//	A6floor beside the same written out (floor.go)
 //	A6t    with a timeout, too, beside failsafe-go with one
 func init() {
 	one := bound{allocs, 1} // the context of a timeout
