@@ -33,6 +33,20 @@ func TestDoDoesNotCallWhenOpen(t *testing.T) {
 	}
 }
 
+func TestSuccessesOfDoFillTheWindow(t *testing.T) {
+	b := newBreaker(t, breaker.Config{Window: 10, MinCalls: 10, SlowCall: -1}) // no clock: the shortest way
+	for i := range 10 {
+		var err error
+		if i >= 5 {
+			err = errors.New("down")
+		}
+		_ = do(t.Context(), b, returns(err))
+	}
+	if s := b.Stats(); s.State != breaker.Open || s.Calls != 10 || s.Failed != 5 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestDoRefusesBadInput(t *testing.T) {
 	b := newBreaker(t, breaker.Config{Initial: breaker.HalfOpen, HalfOpenCalls: 1})
 	if _, err := breaker.Do[int](t.Context(), b, nil); !errors.Is(err, breaker.ErrInvalid) {

@@ -43,7 +43,8 @@ type Config struct {
 	OnEvent func(event.Event)
 }
 
-// ErrInvalid is matched by the errors of this package's constructors.
+// ErrInvalid is matched by the errors of this package's constructors, which say
+// what is invalid, and its value.
 var ErrInvalid = errors.New("chaos: invalid configuration")
 
 // Chaos does something to some calls. As a policy.Policy it belongs innermost.
@@ -58,12 +59,13 @@ type Chaos struct {
 // effect is what happens to a call that is hit. It calls tell when it is about to.
 type effect func(c *policy.Call, next policy.Handler, tell func()) error
 
-func newChaos(cfg Config, what string, given bool, hit effect) (*Chaos, error) {
+// newChaos checks cfg, and that the function arg of a constructor is given.
+func newChaos(cfg Config, what, arg string, given bool, hit effect) (*Chaos, error) {
 	if !(cfg.Rate >= 0 && cfg.Rate <= 1) { // nor NaN
 		return nil, fmt.Errorf("%w: Config.Rate is %v, want 0 to 1", ErrInvalid, cfg.Rate)
 	}
 	if !given {
-		return nil, fmt.Errorf("%w: nil function", ErrInvalid)
+		return nil, fmt.Errorf("%w: %s is nil, want a function", ErrInvalid, arg)
 	}
 	if cfg.Rate == 0 {
 		cfg.Rate = 0.001
@@ -77,7 +79,7 @@ func newChaos(cfg Config, what string, given bool, hit effect) (*Chaos, error) {
 // Fault makes calls fail with what fault returns, without being made. A nil error
 // lets the call pass.
 func Fault(cfg Config, fault func(ctx context.Context) error) (*Chaos, error) {
-	return newChaos(cfg, "fault", fault != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
+	return newChaos(cfg, "fault", "fault", fault != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
 		err := fault(c.Context())
 		c.Later() // it may have taken its time
 		if err != nil {
@@ -92,7 +94,7 @@ func Fault(cfg Config, fault func(ctx context.Context) error) (*Chaos, error) {
 // ends with the call's context, with an error that matches the context's and its
 // cause. delay may be a constant; see Constant.
 func Latency(cfg Config, delay func(ctx context.Context) time.Duration) (*Chaos, error) {
-	return newChaos(cfg, "latency", delay != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
+	return newChaos(cfg, "latency", "delay", delay != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
 		d := delay(c.Context())
 		if d > 0 {
 			tell()
@@ -132,7 +134,7 @@ func Constant(d time.Duration) func(context.Context) time.Duration {
 // Outcome gives calls a result without making them: what outcome returns. Calls
 // with a result of another type pass.
 func Outcome[R any](cfg Config, outcome func(ctx context.Context) (R, error)) (*Chaos, error) {
-	return newChaos(cfg, "outcome", outcome != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
+	return newChaos(cfg, "outcome", "outcome", outcome != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
 		if _, ok := policy.Result[R](c); !ok {
 			return next(c)
 		}
@@ -148,7 +150,7 @@ func Outcome[R any](cfg Config, outcome func(ctx context.Context) (R, error)) (*
 // fill a disk. Its error, when there is one, is the call's, which is then not
 // made.
 func Behaviour(cfg Config, do func(ctx context.Context) error) (*Chaos, error) {
-	return newChaos(cfg, "behaviour", do != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
+	return newChaos(cfg, "behaviour", "do", do != nil, func(c *policy.Call, next policy.Handler, tell func()) error {
 		tell()
 		err := do(c.Context())
 		c.Later()

@@ -265,14 +265,16 @@ func TestInvalidConfigurationIsNamed(t *testing.T) {
 	for _, rate := range []float64{-0.1, 1.1, math.NaN(), math.Inf(1)} {
 		if x, err := chaos.Fault(chaos.Config{Rate: rate}, down); x != nil || !errors.Is(err, chaos.ErrInvalid) {
 			t.Errorf("rate %v: %v, %v", rate, x, err)
+		} else if want := fmt.Sprintf("chaos: invalid configuration: Config.Rate is %v, want 0 to 1", rate); err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	for _, err := range []error{
-		second(chaos.Fault(chaos.Config{}, nil)), second(chaos.Latency(chaos.Config{}, nil)),
-		second(chaos.Outcome[int](chaos.Config{}, nil)), second(chaos.Behaviour(chaos.Config{}, nil)),
+	for what, err := range map[string]error{
+		"fault": second(chaos.Fault(chaos.Config{}, nil)), "delay": second(chaos.Latency(chaos.Config{}, nil)),
+		"outcome": second(chaos.Outcome[int](chaos.Config{}, nil)), "do": second(chaos.Behaviour(chaos.Config{}, nil)),
 	} {
-		if !errors.Is(err, chaos.ErrInvalid) {
-			t.Errorf("nil function: %v", err)
+		if want := "chaos: invalid configuration: " + what + " is nil, want a function"; !errors.Is(err, chaos.ErrInvalid) || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

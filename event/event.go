@@ -22,7 +22,7 @@ const (
 	Overflow     // a full queue refused or dropped a request (Request, Err)
 	Cancelled    // a request ended in the queue because its context did (Request, Err)
 	Requeued     // a rate-limited request went back to its place (Request, Attempt, Scope, Until)
-	Retry        // a failed attempt will be repeated (Request, Attempt; Delay until then; Err)
+	Retry        // a failed attempt will be repeated; told before the wait (Request, Attempt; Delay until then; Err)
 	Again        // an attempt asked to be followed by another, and its request waits (Request, Attempt; Delay until then)
 	Recovered    // a request succeeded after at least one retry (Request, Attempt)
 	Ignored      // an error that the policy does not treat (Err)
@@ -39,7 +39,7 @@ const (
 	Clamped   // a vendor's or a user's value was changed to a permitted one (Scope, Delay: the result, Source)
 	BadVendor // an adapter panicked; its answer counts as "not limited" (Err)
 
-	BreakerState   // a breaker changed state by itself (Source: the new state; Until: of an open one; Err: what opened it)
+	BreakerState   // a breaker changed state by itself (Source: the new state, not the old one; Until: of an open one; Err: what opened it)
 	BreakerSet     // it was put into a state by hand (Source: the state; Until: of an open one)
 	BreakerReset   // it was reset by hand: closed, and all it had counted forgotten
 	BreakerRefused // a breaker refused a request (Request, Until)
@@ -69,7 +69,7 @@ const (
 
 	Stuck     // a closure or a hold runs longer than it should (Request, Attempt, Delay)
 	Idle      // nothing waits and nothing runs
-	Depleted  // everything that could run, runs; the next request will wait
+	Depleted  // of a governor: everything that could run, runs; of a limiter.Shared: the permits of a key were drained (Source: the key)
 	Paused    // starts were suspended by hand
 	Unpaused  // and allowed again
 	Closing   // no request is accepted any more

@@ -268,6 +268,81 @@ func TestCacheDeafLeader(t *testing.T) {
 	})
 }
 
+// outOfTime is a context that ends without telling: one that waits for its Done
+// does not hear of it.
+type outOfTime struct {
+	context.Context
+	over atomic.Bool
+}
+
+func (c *outOfTime) Done() <-chan struct{} { return nil }
+func (c *outOfTime) Err() error {
+	if c.over.Load() {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Who hears of the outcome before it hears of the end of the leader's context makes
+// the call anew all the same.
+func TestCacheOutcomeOfALeaderWhoseContextEndedIsNotShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		x := must(NewCache(CacheConfig[string, int]{Name: "x", OnEvent: l.hear}))
+		ctx := &outOfTime{Context: t.Context()}
+		go func() {
+			_, err := x.Do(ctx, "a", func(context.Context) (int, error) {
+				time.Sleep(time.Second)
+				ctx.over.Store(true)
+				return 0, ctx.Err()
+			})
+			wantErr(t, "leader", err, context.DeadlineExceeded)
+		}()
+		synctest.Wait()
+		r, err := x.Do(t.Context(), "a", five)
+		want(t, "follower", r, 5)
+		wantErr(t, "follower", err)
+		want(t, "events", strings.Contains(l.take(), "collapsed"), false)
+	})
+}
+
+// late is a Storage in which something happens right after the first look.
+type late struct {
+	Storage[string, int]
+	then func()
+}
+
+func (s *late) Get(key string) (Entry[int], bool) {
+	e, ok := s.Storage.Get(key)
+	if then := s.then; then != nil {
+		s.then = nil
+		then()
+	}
+	return e, ok
+}
+
+// One that finds nothing stored, and nobody to wait for, since the one that made the
+// call has stored its result in between, does not make it again.
+func TestCacheLooksAgainBeforeItMakesACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		c, s := new(counter), &late{Storage: must(NewLRU[string, int](0))}
+		x := must(NewCache(CacheConfig[string, int]{Name: "x", Storage: s, OnEvent: l.hear}))
+		for i, get := range []func() (int, error){
+			func() (int, error) { return x.Do(t.Context(), "a", c.run) },
+			func() (int, error) { return Do(WithKey(t.Context(), "a"), Chain(x), c.run) },
+		} {
+			x.Invalidate("a")
+			s.then = func() { _, _ = x.Do(t.Context(), "a", c.run) }
+			r, err := get()
+			want(t, "result", r, i+1)
+			wantErr(t, "result", err)
+			want(t, "calls", c.n.Load(), int32(i+1))
+			want(t, "events", l.take(), "[cache miss x][cache hit x]")
+		}
+	})
+}
+
 // A result that is being stored when the caller's context ends is still shared.
 func TestCacheLeaderGoneWhileStoring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -201,4 +202,34 @@ func ExamplePanicError() {
 		fmt.Println("panicked with", e.Value)
 	}
 	// Output: panicked with no users
+}
+
+// What a vendor says in a good answer's body becomes an error, and one kind of error
+// an empty result: of every call, whatever came of it.
+func ExampleMap() {
+	tidy := must(policy.NewFallback(policy.FallbackConfig{
+		Max: -1, // a mapper is quick: any number at once
+		If:  func(*policy.Call, error) bool { return true },
+		With: policy.Map(func(_ context.Context, body string, err error) (string, error) {
+			switch {
+			case errors.Is(err, errDown):
+				return "nobody", nil
+			case strings.HasPrefix(body, "error: "):
+				return "", errors.New(strings.TrimPrefix(body, "error: "))
+			}
+			return body, err
+		}),
+	}))
+	for _, answer := range []string{"ann", "error: no such user", ""} {
+		fmt.Println(policy.Do(context.Background(), policy.Chain(tidy), func(context.Context) (string, error) {
+			if answer == "" {
+				return "", errDown
+			}
+			return answer, nil
+		}))
+	}
+	// Output:
+	// ann <nil>
+	//  no such user
+	// nobody <nil>
 }

@@ -13,8 +13,8 @@ type FallbackConfig struct {
 	// Name appears in events and errors.
 	Name string
 
-	// With is what takes its place: made by Value or Func, for the type of the
-	// calls' results. Required.
+	// With is what takes its place: made by Value, Func or Map, for the type of
+	// the calls' results. Required.
 	With Substitute
 
 	// If says which calls have failed: by their error, or by their result with
@@ -32,13 +32,14 @@ type FallbackConfig struct {
 	OnError func(error) error
 
 	// OnEvent hears of FellBack, after the substitute was successful, of
-	// FallbackFailed, when it was not, and of BulkheadFull, when it could not run. It is called under no lock, and waited
-	// for. A panic in it is dropped. nil: nobody does.
+	// FallbackFailed, when it was not, and of BulkheadFull, when it could not run.
+	// It is called under no lock, and waited for. A panic in it is dropped. nil:
+	// nobody does.
 	OnEvent func(event.Event)
 }
 
 // Substitute puts a result into calls that have failed, of one type of results:
-// others stay as they are. Value and Func make one.
+// others stay as they are. Value, Func and Map make one.
 type Substitute struct {
 	fits func(c *Call) bool
 	put  func(c *Call, err error) error
@@ -57,8 +58,19 @@ func Func[R any](fn func(ctx context.Context, err error) (R, error)) Substitute 
 	if fn == nil {
 		return Substitute{}
 	}
+	return Map(func(ctx context.Context, _ R, err error) (R, error) { return fn(ctx, err) })
+}
+
+// Map is Func for a function that is given the call's result, too: the zero R when
+// the call was not made. Which calls it maps says FallbackConfig.If, unless told
+// otherwise only those with an error; how many at once, Max.
+func Map[R any](fn func(ctx context.Context, r R, err error) (R, error)) Substitute {
+	if fn == nil {
+		return Substitute{}
+	}
 	return Substitute{fits[R], func(c *Call, err error) error {
-		r, err := fn(c.ctx, err)
+		r, _ := Result[R](c)
+		r, err = fn(c.ctx, r, err)
 		SetResult(c, r)
 		return err
 	}}
@@ -83,7 +95,7 @@ type Fallback struct {
 // NewFallback returns a Fallback. The error names a field that is out of range.
 func NewFallback(cfg FallbackConfig) (*Fallback, error) {
 	if cfg.With.put == nil {
-		return nil, outOfRange("FallbackConfig.With", "nil", "Value or Func")
+		return nil, outOfRange("FallbackConfig.With", "nil", "Value, Func or Map")
 	}
 	if cfg.Max == 0 {
 		cfg.Max = 10

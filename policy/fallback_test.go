@@ -94,6 +94,49 @@ func TestFallbackFunc(t *testing.T) {
 	}
 }
 
+func TestFallbackMapsResultsAndErrors(t *testing.T) {
+	always := func(*Call, error) bool { return true }
+	for name, c := range map[string]struct {
+		cond Predicate
+		fn   func(context.Context) (int, error)
+		give error // of the mapper
+		r    int
+	}{
+		"error":                 {nil, fails, nil, 70},
+		"error, mapped":         {nil, fails, errSecond, 70},
+		"success":               {nil, five, nil, 5}, // is not asked about
+		"result":                {OnResult(func(r int) bool { return r == 5 }), five, nil, 50},
+		"result, made an error": {OnResult(func(r int) bool { return r == 5 }), five, errSecond, 50},
+		"another result":        {OnResult(func(r int) bool { return r == 4 }), five, nil, 5},
+		"success, of all calls": {always, five, nil, 50},
+		"refused, so no result": {always, nil, nil, 0},
+		"refused, mapped":       {always, nil, errSecond, 0},
+	} {
+		asked := false
+		layers := []Policy{must(NewFallback(FallbackConfig{If: c.cond, With: Map(func(ctx context.Context, r int, err error) (int, error) {
+			if asked = true; ctx == nil || (err == nil) != (r == 5) {
+				t.Errorf("%s: asked about %v, %v", name, r, err)
+			}
+			return 10 * r, c.give
+		})}))}
+		fn := c.fn
+		if fn == nil {
+			layers, fn = append(layers, refuse(&fake{true})), five
+		}
+		p := Chain(layers...)
+		for range 2 { // the second call finds nothing of the first
+			r, err := Do(t.Context(), p, fn)
+			want(t, name, r, c.r)
+			if asked {
+				wantErr(t, name, err, map[bool][]error{true: {c.give}}[c.give != nil]...)
+			} else {
+				wantErr(t, name, err)
+			}
+			want(t, name+", asked", asked, c.r != 5)
+		}
+	}
+}
+
 // Each call is served by the fallback for its type, and left alone by the others.
 func TestFallbackByType(t *testing.T) {
 	var l log
@@ -225,7 +268,7 @@ func TestFallbackAllocations(t *testing.T) {
 
 func TestFallbackConfig(t *testing.T) {
 	for want, cfg := range map[string]FallbackConfig{
-		"policy: invalid: FallbackConfig.With is nil, want Value or Func":         {},
+		"policy: invalid: FallbackConfig.With is nil, want Value, Func or Map":    {},
 		"policy: invalid: FallbackConfig.Max is 2147483648, want 0 to 2147483647": {With: Value(1), Max: 1 << 31},
 	} {
 		if _, err := NewFallback(cfg); err == nil || err.Error() != want {
@@ -234,6 +277,9 @@ func TestFallbackConfig(t *testing.T) {
 	}
 	if _, err := NewFallback(FallbackConfig{With: Func[int](nil)}); err == nil {
 		t.Error("a nil Func")
+	}
+	if _, err := NewFallback(FallbackConfig{With: Map[int](nil)}); err == nil {
+		t.Error("a nil Map")
 	}
 	f := must(NewFallback(FallbackConfig{Name: "f", With: Value(6), Max: -1}))
 	want(t, "String", f.String(), "fallback f(any number at once)")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -334,13 +335,17 @@ func FuzzConfig(f *testing.F) {
 	f.Add(0, 0, int64(0), int64(0), 0.0, false)
 	f.Add(-1, 10, int64(-1), int64(1), 0.5, true)
 	f.Add(1<<31, 1<<40, int64(1)<<62, int64(-1)<<63, -1.0, true)
+	f.Add(0, 0, int64(0), int64(0), math.NaN(), false)
 	f.Fuzz(func(t *testing.T, n, k int, a, b int64, q float64, yes bool) {
 		d, e := time.Duration(a), time.Duration(b)
+		valid := func(err error) bool {
+			if err != nil && (!errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), "policy: ") || !strings.Contains(err.Error(), "Config.")) {
+				t.Errorf("%v", err)
+			}
+			return err == nil
+		}
 		try := func(p Policy, err error) {
-			if err != nil {
-				if !strings.HasPrefix(err.Error(), "policy: ") || !strings.Contains(err.Error(), "Config.") {
-					t.Errorf("%v", err)
-				}
+			if !valid(err) {
 				return
 			}
 			ctx := WithKey(t.Context(), 1)
@@ -352,7 +357,7 @@ func FuzzConfig(f *testing.F) {
 		try(NewBulkhead(BulkheadConfig{Max: n, MaxQueue: k, MaxWait: d}))
 		try(NewFallback(FallbackConfig{With: Value(1), Max: n}))
 		budget, err := NewBudget(BudgetConfig{Ratio: q, Min: n})
-		if err == nil {
+		if valid(err) {
 			budget.Begin()
 			if budget.Take() {
 				budget.GiveBack()
@@ -363,11 +368,15 @@ func FuzzConfig(f *testing.F) {
 		if k < 1000 || k > 1<<31 {
 			try(NewCache(CacheConfig[int, int]{TTL: d, StaleIfError: e, MaxEntries: k}))
 		}
-		if x, err := NewCollapse(CollapseConfig[int, int]{Batch: new(batches).run, Window: d % time.Millisecond, MaxBatch: n}); err == nil {
+		if x, err := NewCollapse(CollapseConfig[int, int]{Batch: new(batches).run, Window: d % time.Millisecond, MaxBatch: n}); valid(err) {
 			if r, err := x.Do(t.Context(), 2); r != 4 || err != nil {
 				t.Error(r, err)
 			}
 		}
-		_, _ = NewSaga(SagaConfig{UndoTimeout: d})
+		if s, err := NewSaga(SagaConfig{UndoTimeout: d}); valid(err) {
+			if err := s.Run(t.Context(), func(context.Context, *Steps) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }

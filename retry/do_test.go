@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/internal/wall"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -383,6 +384,44 @@ func TestTheFirstAttemptsTimeCounts(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
+	}
+}
+
+// A schedule that may look at the time is told all of it, also by way of jitter;
+// without one the clock is left alone.
+func TestTheFirstAttemptsTimeIsTakenForSchedulesThatLookAtTheTime(t *testing.T) {
+	for name, jitter := range map[string]func(backoff.Schedule) backoff.Schedule{
+		"none":         func(s backoff.Schedule) backoff.Schedule { return s },
+		"FullJitter":   func(s backoff.Schedule) backoff.Schedule { return backoff.FullJitter{Of: s} },
+		"EqualJitter":  func(s backoff.Schedule) backoff.Schedule { return backoff.EqualJitter{Of: s} },
+		"FactorJitter": func(s backoff.Schedule) backoff.Schedule { return backoff.FactorJitter{Of: s} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var told time.Duration
+			looks := backoff.Func(func(s backoff.Step) (time.Duration, bool) { told = s.Elapsed; return 0, false })
+			_, _ = Do(t.Context(), Config{Backoff: jitter(looks)}, func(context.Context) (int, error) { time.Sleep(sec); return 0, errBoom })
+			if told != sec {
+				t.Errorf("%s: told %v after %v", name, told, sec)
+			}
+			if r, err := New(Config{Backoff: jitter(backoff.Exponential{})}); err != nil || r.timed {
+				t.Errorf("%s of what does not look at the time: timed %v, %v", name, r.timed, err)
+			}
+		})
+	}
+}
+
+// Not in a bubble, whose times have no monotonic reading.
+func TestSteppingTheWallClockDoesNotChangeWhatHasElapsed(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		cfg := Config{Backoff: backoff.None, MaxElapsed: 30 * time.Minute}
+		r := run{cfg: &cfg, start: wall.Set(t, time.Now(), step)}
+		if again, err := r.failed(t.Context(), errBoom); !again || err != nil {
+			t.Errorf("set by %v: %v", step, err)
+		}
+		r.start = r.start.Add(-time.Hour)
+		if again, err := r.failed(t.Context(), errBoom); again || r.step.Elapsed < time.Hour || r.step.Elapsed > 80*time.Minute {
+			t.Errorf("set by %v, after an hour: %v, %v", step, r.step.Elapsed, err)
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package retry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +109,7 @@ func TestEventsTellWhatHappens(t *testing.T) {
 		want []event.Kind
 	}{
 		{"success at once", 0, errBoom, nil},
+		{"success after one repetition", 1, errBoom, []event.Kind{event.Retry, event.Recovered}},
 		{"success after all", 2, errBoom, []event.Kind{event.Retry, event.Retry, event.Recovered}},
 		{"given up", 9, errBoom, []event.Kind{event.Retry, event.Retry, event.GaveUp}},
 		{"not repeated", 9, Permanent(errBoom), []event.Kind{event.Ignored}},
@@ -128,29 +131,48 @@ func TestEventsTellWhatHappens(t *testing.T) {
 }
 
 func TestEndOfTheContextBetweenAttemptsIsTold(t *testing.T) {
-	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
-		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+	for name, tt := range map[string]struct {
+		end     func(context.Context) (context.Context, context.CancelFunc)
+		retries int // told of
+	}{
+		"deadline, before which there is no time": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 700*ms)
-		},
-		"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
+		}, 1},
+		"cancelled, in the second wait": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(700*ms, cancel)
 			return ctx, cancel
-		},
+		}, 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := end(t.Context())
+			ctx, cancel := tt.end(t.Context())
 			defer cancel()
 			var heard []event.Event
 			_, err := Do(ctx, Config{OnEvent: func(e event.Event) { heard = append(heard, e) }}, newScript(9, errBoom).run)
-			if len(heard) != 2 {
+			retries := slices.IndexFunc(heard, func(e event.Event) bool { return e.Kind != event.Retry })
+			if retries != tt.retries || len(heard) != retries+1 {
 				t.Fatalf("%s: heard %+v", name, heard)
 			}
-			if e := heard[1]; e.Kind != event.GaveUp || e.Attempt != 2 || e.Err.Error() != err.Error() || !errors.Is(e.Err, errBoom) {
+			if e := heard[retries]; e.Kind != event.GaveUp || e.Attempt != 2 || e.Err.Error() != err.Error() || !errors.Is(e.Err, errBoom) {
 				t.Errorf("%s: %v: heard %+v", name, err, e)
 			}
 		})
 	}
+}
+
+func TestRetryIsToldWhenItIsScheduled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		start := time.Now()
+		_, _ = Do(t.Context(), Config{OnEvent: func(e event.Event) {
+			if e.Kind == event.Retry {
+				told = append(told, fmt.Sprintf("%d at %v for %v: %v", e.Attempt, time.Since(start), e.Delay, e.Err))
+			}
+		}}, newScript(2, errBoom).run)
+		if want := []string{"1 at 0s for 500ms: boom", "2 at 500ms for 1s: boom"}; !slices.Equal(told, want) {
+			t.Errorf("told of %q, want %q", told, want)
+		}
+	})
 }
 
 func TestLongHintsAreClampedAndThatIsTold(t *testing.T) {
@@ -256,6 +278,41 @@ func TestBudgetBoundsWhatIsRepeatedAtOnce(t *testing.T) {
 		}()
 		if s := budget.State(); s.Calls != 0 || s.Repetitions != 0 {
 			t.Errorf("%+v is left after a panic", s)
+		}
+	})
+}
+
+func TestBudgetIsWholeAgainAfterSeveralRepetitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := newBudget(t)
+		p := chain(t, Config{Attempts: 6, Budget: budget})
+		for range 5 {
+			s := newScript(9, errBoom)
+			_, _ = policy.Do(t.Context(), p, s.run)
+			if left := budget.State(); left.Repetitions != 0 || left.Calls != 0 || len(s.at) != 6 {
+				t.Fatalf("%+v is left after %d attempts", left, len(s.at))
+			}
+		}
+	})
+}
+
+func TestBudgetIsAShareOfTheCallsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := chain(t, Config{Attempts: 2, Budget: newBudget(t)})
+		var attempts atomic.Int32
+		for range 100 {
+			go func() {
+				_, _ = policy.Do(t.Context(), p, func(context.Context) (int, error) {
+					attempts.Add(1)
+					time.Sleep(sec)
+					return 0, errBoom
+				})
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		if n := attempts.Load(); n != 120 {
+			t.Errorf("%d attempts of 100 calls at once with a budget of 20 %%", n)
 		}
 	})
 }

@@ -70,9 +70,9 @@ type Config struct {
 	// nil: errors stay as they are.
 	OnError func(error) error
 
-	// OnEvent hears of Retry, Recovered, GaveUp, also when the context ends a call
-	// between two attempts, Ignored, BudgetSpent and Clamped, on the goroutine of
-	// the call. A panic in it is dropped. nil: nobody does.
+	// OnEvent hears of Retry, before the wait, Recovered, GaveUp, also when the
+	// context ends a call between two attempts, Ignored, BudgetSpent and Clamped, on
+	// the goroutine of the call. A panic in it is dropped. nil: nobody does.
 	OnEvent func(event.Event)
 }
 

@@ -50,7 +50,6 @@ func (r *run) failed(ctx context.Context, err error) (again bool, final error) {
 		r.giveBack()
 		return false, r.stopped(ctx, stop)
 	}
-	r.emit(event.Event{Kind: event.Retry, Attempt: s.Attempt, Delay: wait, Err: err})
 	return true, nil
 }
 
@@ -91,28 +90,38 @@ func (r *run) stopped(ctx context.Context, stop error) error {
 // there is no other attempt.
 func (r *run) resultWillDo() bool { return r.step.Err == ErrResult && !r.cfg.FailOnResult }
 
-// wait waits before the next attempt. Its error says that ctx does not allow it.
+// wait waits before the next attempt, and tells of it before. Its error says that
+// ctx does not allow it.
 func (r *run) wait(ctx context.Context, d time.Duration) error {
 	s := &r.step
 	if ctx.Err() != nil {
 		return ended(ctx, s.Attempt, s.Err)
 	}
-	if r.cfg.Wait != nil {
-		if err := r.cfg.Wait(ctx, d); err != nil && ctx.Err() == nil {
-			return errors.Join(fmt.Errorf("retry: wait after attempt %d: %w", s.Attempt, err), s.Err)
-		}
-	} else if deadline, ok := ctx.Deadline(); ok && d >= time.Until(deadline) {
+	if deadline, ok := ctx.Deadline(); ok && r.cfg.Wait == nil && d >= time.Until(deadline) {
 		return tooLate(d, s.Attempt, s.Err)
-	} else if d > 0 {
+	}
+	r.emit(event.Event{Kind: event.Retry, Attempt: s.Attempt, Delay: d, Err: s.Err})
+	if err := r.sleep(ctx, d); err != nil && ctx.Err() == nil {
+		return errors.Join(fmt.Errorf("retry: wait after attempt %d: %w", s.Attempt, err), s.Err)
+	}
+	if ctx.Err() != nil { // the timer may have been ready, too, and select takes either: ctx has the last word
+		return ended(ctx, s.Attempt, s.Err)
+	}
+	return nil
+}
+
+// sleep lets d pass, or less when ctx ends.
+func (r *run) sleep(ctx context.Context, d time.Duration) error {
+	if r.cfg.Wait != nil {
+		return r.cfg.Wait(ctx, d)
+	}
+	if d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-	}
-	if ctx.Err() != nil { // both may have been ready, and select takes either: ctx has the last word
-		return ended(ctx, s.Attempt, s.Err)
 	}
 	return nil
 }
