@@ -47,7 +47,7 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("row %q: not an id, or there twice", r.id)
 		}
 		seen[r.id] = true
-		if r.what == "" || r.peer == "" || !slices.Contains([]string{"ns", "B", "calls"}, r.unit) || r.measure == nil {
+		if r.what == "" || r.peer == "" || !slices.Contains([]string{"ns", "B", "calls", "seeds"}, r.unit) || r.measure == nil {
 			t.Errorf("row %s is incomplete: %+v", r.id, r)
 		}
 	}

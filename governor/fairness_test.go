@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,18 @@ import (
 	"github.com/flyball-go/flyball/throttle"
 )
 
-// counting is a closure that counts its start.
+// counting is a closure that counts its start, for a test that reads n when all
+// goroutines are idle. Two of one tenant may start at once.
 func counting(n *int) func(context.Context, struct{}) (int, error) {
-	return governor.Func(func(context.Context) (int, error) { *n++; return 0, nil })
+	return governor.Func(func(context.Context) (int, error) {
+		countingMu.Lock()
+		defer countingMu.Unlock()
+		*n++
+		return 0, nil
+	})
 }
+
+var countingMu sync.Mutex
 
 // jain is the fairness index of what some got over what they should have.
 func jain(got []int, fair []float64) float64 {
