@@ -48,6 +48,9 @@ const (
 	BreakerRate    // failures or slow calls reached their threshold (Source: which, and how many)
 	LimitRefused   // a limiter made a lane wait (Scope, Delay)
 
+	WouldWait   // a governor that observes would have made a request wait (Request, Scope; Delay: for how long, 0 when not known; Source: for what)
+	WouldRefuse // it would have refused a request, or cut it off (Request, Err: how)
+
 	TimedOut       // a call took longer than it may (Delay: how long it may; Err)
 	BulkheadFull   // too many calls ran for one more (Delay: how long it waited; Err)
 	FellBack       // something took the place of a failed call (Err: its error; nil: its result would not do)
@@ -86,7 +89,7 @@ var names = [kinds]string{
 	Cleared: "cleared", Cooled: "cooled", Probe: "probe", Ramp: "ramp", Resumed: "resumed", Clamped: "clamped",
 	BadVendor: "bad vendor", BreakerState: "breaker state", BreakerSet: "breaker set", BreakerReset: "breaker reset",
 	BreakerRefused: "breaker refused", BreakerSuccess: "breaker success", BreakerFailure: "breaker failure", BreakerRate: "breaker rate",
-	LimitRefused: "limit refused", TimedOut: "timed out", BulkheadFull: "bulkhead full", FellBack: "fell back", FallbackFailed: "fallback failed", Hedged: "hedged",
+	LimitRefused: "limit refused", WouldWait: "would wait", WouldRefuse: "would refuse", TimedOut: "timed out", BulkheadFull: "bulkhead full", FellBack: "fell back", FallbackFailed: "fallback failed", Hedged: "hedged",
 	BudgetSpent: "budget spent", CacheHit: "cache hit", CacheMiss: "cache miss", CacheStale: "cache stale", Collapsed: "collapsed",
 	Compensated: "compensated", Injected: "injected", PoolWait: "pool wait", PoolCreated: "pool created", PoolFailed: "pool failed",
 	PoolStolen:    "pool stolen",

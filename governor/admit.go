@@ -54,13 +54,16 @@ type cooldown struct {
 func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	held := false
 	for i := range sc {
 		if st := g.table[sc[i]]; st != nil && st.blocks(now) != 0 {
-			return false
+			held = true
 		}
 	}
-	if _, wait := g.wait(now, sc, a.cost, opening); wait != 0 {
-		return false
+	if !g.observe {
+		if _, wait := g.wait(now, sc, a.cost, opening); held || wait != 0 {
+			return false
+		}
 	}
 	if opening {
 		a.opening = true
@@ -68,10 +71,10 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 			g.opening[s] += a.cost
 		}
 	} else {
-		g.take(now, sc, a.cost)
+		g.take(now, sc, a)
 	}
 	for i := range sc {
-		if st := g.table[sc[i]]; st != nil {
+		if st := g.table[sc[i]]; st != nil && !held {
 			a.passes[i] = pass{st, st.gen}
 			st.enter(now, a.cost)
 			a.probe = a.probe || st.phase == probing
@@ -90,10 +93,10 @@ func (g *gate) charge(now int64, sc *scopes, a *attempt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.opened(a)
-	if _, wait := g.wait(now, sc, a.cost, false); wait != 0 {
+	if _, wait := g.wait(now, sc, a.cost, false); wait != 0 && !g.observe {
 		return false
 	}
-	g.take(now, sc, a.cost)
+	g.take(now, sc, a)
 	return true
 }
 
@@ -133,10 +136,11 @@ func (g *gate) wait(now int64, sc *scopes, n int, opening bool) (which int, long
 // untilOpened is the wait until what is being opened has started, or has failed.
 const untilOpened = limiter.Never - 1
 
-func (g *gate) take(now int64, sc *scopes, n int) {
+func (g *gate) take(now int64, sc *scopes, a *attempt) {
+	a.charged = true
 	t := g.time(now)
 	for _, l := range g.limits {
-		l.Limiter.Take(t, sc[l.Per].Key, n)
+		l.Limiter.Take(t, sc[l.Per].Key, a.cost)
 	}
 }
 

@@ -42,6 +42,7 @@ type attempt struct {
 	last    error // of the attempt before
 
 	opening   bool // its cost counts in gate.opening; under gate.mu once granted
+	charged   bool // the limits were, and are to be settled; under gate.mu once granted
 	probe     bool
 	permitted bool          // permit is held
 	bad       bool          // the connection is broken, says the pool
@@ -56,10 +57,12 @@ type attempt struct {
 	prev, next *attempt // in core.running
 	reported   bool     // as stuck; guarded by core.runMu
 
-	mu    sync.Mutex
-	holds int   // outstanding holds
-	held  error // what the first release that had an error was told
-	ended bool  // the closure returned
+	mu      sync.Mutex
+	holds   int   // outstanding holds
+	held    error // what the first release that had an error was told
+	ended   bool  // the closure returned
+	metered bool  // used is known
+	used    int32 // what it truly cost
 }
 
 // token finds the attempt in a context.
@@ -203,15 +206,19 @@ func (c *core) prepare(a *attempt) outcome {
 	}
 	if c.breaker != nil {
 		p, err := c.breaker.Acquire(time.Now())
-		if err != nil {
+		switch {
+		case err == nil:
+			a.permit, a.permitted = p, true
+		case c.observe:
+			c.foreseeBroken(r, err)
+		default:
 			return outcome{broken, err}
 		}
-		a.permit, a.permitted = p, true
 	}
 	if a.Context.Err() != nil {
 		return outcome{kind: cancelled}
 	}
-	if c.attemptTimeout > 0 {
+	if c.attemptTimeout > 0 && !c.observe {
 		a.Context, a.timeout = context.WithTimeout(a.Context, c.attemptTimeout)
 	}
 	if a.began = c.now(); a.began > r.startBy() {

@@ -69,6 +69,33 @@ type Config[S comparable, C any] struct {
 	// NoPace leaves out the Adaptive.
 	NoPace bool
 
+	// SpendEvenly spreads what the vendor says is left of a quota over the time
+	// until it is renewed, for the host and for each selector, tenant and bucket
+	// that Report or a Quoter tells of: a limiter.Spread for each level. Without it
+	// calls go as fast as the limits let them, and wait for Reset when nothing is
+	// left.
+	SpendEvenly bool
+
+	// Observe makes the governor tell what it would do without doing it: every
+	// layer decides, learns and counts, but no request waits for a cooldown, a
+	// limit or a breaker, none is refused by them, none is repeated, and no attempt
+	// is cut off. Instead there are events WouldWait and WouldRefuse, and counters in
+	// Stats. What there is no room for still waits, for a slot, a connection, a
+	// place in the queue; and what callers ask for themselves, by their contexts,
+	// Ask.StartBy, Pause and Close, holds. Set Workers and MaxQueue so that they do
+	// not matter.
+	//
+	// Limits are overdrawn by the calls that they would have kept back, since
+	// those are made: so the delay of a WouldWait is that of a queue.
+	Observe bool
+
+	// Restore is what Export returned before a restart. The cooldowns that are not
+	// over go on, as if the vendor had just asked for what is left of them, at most
+	// MaxCooldown; a limit that learns goes on with the rate of its level. What
+	// there is no limit for is ignored. The error of New names the field that makes
+	// no sense. The zero Learned is nothing.
+	Restore Learned
+
 	// Breaker refuses calls to a vendor that fails. nil: none.
 	Breaker breaker.Circuit
 
@@ -164,8 +191,10 @@ type Limit struct {
 
 // limit is a Limit that was looked through.
 type limit struct {
-	Per     throttle.Level
-	Limiter limiter.Limiter
+	Per      throttle.Level
+	exact    bool // wants every take settled
+	releases bool // is a limiter.Releaser
+	Limiter  limiter.Limiter
 }
 
 // Overflow is what a full queue does with a new request.
@@ -205,6 +234,8 @@ type settings struct {
 	stuckAfter      time.Duration
 	streamIdle      time.Duration
 	closeGrace      time.Duration
+	observe         bool
+	restore         *Learned
 	logger          *slog.Logger
 }
 
@@ -267,6 +298,7 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 		streamIdle:      dur("StreamIdle", cfg.StreamIdle, 0),
 		closeGrace:      max(0, cfg.CloseGrace),
 		shutdownDrop:    cfg.ShutdownDrop,
+		observe:         cfg.Observe,
 		logger:          cfg.Logger,
 	}
 	if cfg.Overflow > DropLower {
@@ -318,14 +350,24 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 			bad(fmt.Sprintf("Limits[%d].Per", i), l.Per, "Host, Selector, Tenant or Bucket")
 		}
 		host = host || l.Per == throttle.Host
-		s.limits = append(s.limits, limit{l.Per, l.Limiter})
+		s.limits = append(s.limits, newLimit(l.Per, l.Limiter))
 	}
 	if !host && !cfg.NoPace {
 		pace, e := limiter.NewAdaptive(limiter.AdaptiveConfig{})
 		if e != nil && err == nil {
 			err = fmt.Errorf("governor: %w", e)
 		}
-		s.limits = append(s.limits, limit{Limiter: pace})
+		s.limits = append(s.limits, newLimit(throttle.Host, pace))
+	}
+	for l := throttle.Host; cfg.SpendEvenly && l <= throttle.Bucket; l++ {
+		even, e := limiter.NewSpread(limiter.SpreadConfig{MaxKeys: min(s.maxKeys, 1<<30)})
+		if e != nil && err == nil {
+			err = fmt.Errorf("governor: %w", e)
+		}
+		s.limits = append(s.limits, newLimit(l, even))
+	}
+	if err == nil {
+		err = s.remember(cfg.Restore, time.Now())
 	}
 	return s, err
 }

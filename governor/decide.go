@@ -81,6 +81,8 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 		h.aside = h.probes >= maxProbes
 	}
 	switch {
+	case c.observe:
+		return c.letBe(a, refused, now)
 	case a.final, r.flags&noRetry != 0:
 		return fate{err: returned(err)}
 	case r.cause() != nil:

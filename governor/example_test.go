@@ -2,6 +2,7 @@ package governor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,92 @@ func newAcme() *governor.Plain {
 		log.Fatal(err)
 	}
 	return g
+}
+
+// The API says in each answer what is left of the quota and what the call cost.
+// With SpendEvenly what is left lasts until it is renewed.
+func ExampleReport() {
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Vendor: acme{}, SpendEvenly: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	reset := time.Now().Add(time.Hour)
+	_, err = governor.Do(context.Background(), g, "", governor.Func(func(ctx context.Context) (string, error) {
+		// From the answer's headers; an adapter's Learn reads them.
+		return "answer", governor.Report(ctx, throttle.Quota{Limit: 5000, Remaining: 0, Reset: reset, Cost: 1})
+	}))
+	fmt.Println(err)
+	_, err = governor.Do(context.Background(), g, "", governor.Func(func(context.Context) (string, error) { return "", nil }))
+	cooling, _ := errors.AsType[*governor.CooldownError](err)
+	fmt.Println(cooling.Scope, cooling.Signal.Kind, cooling.Signal.Source)
+	// Output:
+	// <nil>
+	// host quota remaining 0 of 5000
+}
+
+// A call is charged what it is expected to cost, and settled when its answer says
+// what it did.
+func ExampleSettle() {
+	tokens, err := limiter.NewQuota(limiter.QuotaConfig{Limit: 10_000, Per: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Limits: []governor.Limit{{Limiter: tokens}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = governor.Do(context.Background(), g.With(governor.Ask{Cost: 4000}), "", governor.Func(func(ctx context.Context) (string, error) {
+		return "answer", governor.Settle(ctx, 1200)
+	}))
+	g.Close()
+	fmt.Println(err, tokens.Available(time.Now(), ""))
+	// Output: <nil> 8800
+}
+
+// What was learned survives a restart.
+func ExampleLearned() {
+	g := newAcme()
+	g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "ann"}, Delay: time.Hour, Source: "Retry-After: 3600"})
+	kept, err := json.Marshal(g.Export()) // to a file
+	g.Close()
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	cfg := governor.PlainConfig{Name: "acme", Vendor: acme{}}
+	if err := json.Unmarshal(kept, &cfg.Restore); err != nil {
+		log.Fatal(err)
+	}
+	g, err = governor.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	for _, c := range g.Stats().Cooldowns {
+		fmt.Println(c.Scope, c.Phase, c.Signal.Source)
+	}
+	// Output: tenant:ann cooling Retry-After: 3600
+}
+
+// Before a governor is trusted it is asked what it would do.
+func ExampleConfig_observe() {
+	g, err := governor.New(governor.PlainConfig{
+		Name: "acme", Vendor: acme{}, Observe: true,
+		Limits: []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 2, Per: time.Hour}}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	for range 5 {
+		if _, err := governor.Do(context.Background(), g, "", governor.Func(func(context.Context) (int, error) { return 0, nil })); err != nil {
+			log.Fatal(err)
+		}
+	}
+	s := g.Stats()
+	fmt.Println(s.Succeeded, "calls made,", s.WouldWait, "would have waited")
+	// Output: 5 calls made, 3 would have waited
 }
 
 // Reports of several customers over pooled connections. The API refuses the

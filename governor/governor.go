@@ -75,6 +75,7 @@ func (c *core) open() {
 	g.base = time.Now()
 	g.slots, g.maxKeys, g.patient = c.slots, c.maxKeys, c.probePatience
 	g.guess, g.minG, g.maxG, g.limits = c.guess, c.minCooldown, c.maxGuess, c.limits
+	g.observe = c.observe
 	g.table = make(map[throttle.Scope]*scope)
 	g.opening = make(map[throttle.Scope]int)
 	c.door.most, c.door.overflow, c.door.word = c.maxQueue, c.overflow, &g.word
@@ -88,6 +89,10 @@ func (c *core) open() {
 	}
 	if c.logger != nil {
 		c.bus.Listen(c.log, logged...)
+	}
+	if c.restore != nil {
+		c.resume(c.restore)
+		c.restore = nil
 	}
 	go c.loop()
 }

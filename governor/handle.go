@@ -31,8 +31,13 @@ type Handle interface {
 	// operator. An empty key is the empty key; the Request level does nothing.
 	Learn(throttle.Signal)
 
+	// Export returns what has been learned from the vendor so far, to be kept
+	// over a restart and given to Config.Restore.
+	Export() Learned
+
 	// Clear ends the cooldown of a scope, and what follows a cooldown, at once;
-	// what waited for it goes on. It returns when that is done.
+	// what waited for it goes on. What a limiter.Learner was told of the scope's
+	// quota is forgotten. It returns when that is done.
 	Clear(throttle.Scope)
 
 	// Pause suspends starts: when it has returned, nothing starts. What runs
@@ -92,7 +97,8 @@ func (c *core) Clear(sc throttle.Scope) {
 		sc.Key = ""
 	}
 	c.ask(func() {
-		if c.gate.clear(sc) {
+		c.retime.Store(true)
+		if c.gate.clear(c.now(), sc) {
 			c.emit(event.Event{Kind: event.Cleared, Scope: sc.String()})
 		}
 	})

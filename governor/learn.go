@@ -1,6 +1,7 @@
 package governor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
@@ -16,12 +17,14 @@ func (c *core) learn(a *attempt, err error) (refused []throttle.Scope) {
 	}
 	at, now := time.Now(), c.now()
 	sigs, bad := readSignals(c.vendor, err, at)
-	if bad != nil {
-		c.count.badVendor.Add(1)
-		c.emit(event.Event{Kind: event.BadVendor, Request: a.r.seq, Attempt: a.n, Err: bad})
-	}
+	c.panicked(a, bad)
 	for _, sig := range sigs {
 		sig.Scope = own(sig.Scope, &a.key.laneKey)
+		a.final = a.final || sig.NoRetry
+		if a.narrowed(sig, sigs) {
+			c.emit(event.Event{Kind: event.Learned, Request: a.r.seq, Attempt: a.n, Scope: sig.Scope.String(), Delay: sig.Delay, Source: sig.Source, Err: err})
+			continue
+		}
 		if l := sig.Scope.Level; l != throttle.Request && a.scopes[l] != sig.Scope {
 			alone := sig // a pause of others must not let this one repeat its call at once
 			alone.Scope = throttle.Scope{Level: throttle.Request}
@@ -29,15 +32,51 @@ func (c *core) learn(a *attempt, err error) (refused []throttle.Scope) {
 		}
 		sc := c.received(sig, at, now, a, err)
 		refused = append(refused, sc)
-		if sig.NoRetry {
-			a.final = true
-		}
 	}
+	c.tell(a, c.quotas(a, err, at), len(sigs) > 0)
 	if len(sigs) > 0 {
 		c.count.limited.Add(1)
 		c.wakeUp()
 	}
 	return refused
+}
+
+// narrowed reports whether sig, one of an answer's signals, would have to be guessed
+// for more than another one means that gives a time: the vendor's own words come
+// before a guess, and the narrower ones of the same kind say whom it meant. Signals
+// that give a time all count.
+func (a *attempt) narrowed(sig throttle.Signal, sigs []throttle.Signal) bool {
+	if sig.Delay != throttle.Unknown || !sig.Until.IsZero() {
+		return false
+	}
+	return slices.ContainsFunc(sigs, func(o throttle.Signal) bool {
+		said := o.Delay >= 0 || !o.Until.IsZero()
+		alike := o.Kind == sig.Kind || o.Kind == throttle.KindUnknown || sig.Kind == throttle.KindUnknown
+		o.Scope = own(o.Scope, &a.key.laneKey)
+		l := o.Scope.Level
+		ours := l == throttle.Request || a.scopes[l] == o.Scope
+		narrower := l == throttle.Request || sig.Scope.Level == throttle.Host
+		return said && alike && ours && narrower && l != sig.Scope.Level
+	})
+}
+
+// quotas asks the adapter what err says about quotas, if it can tell.
+func (c *core) quotas(a *attempt, err error, at time.Time) []throttle.Quota {
+	v, ok := c.vendor.(Quoter)
+	if !ok {
+		return nil
+	}
+	qs, bad := readQuotas(v, err, at)
+	c.panicked(a, bad)
+	return qs
+}
+
+// panicked reports an adapter that did, if bad says so.
+func (c *core) panicked(a *attempt, bad error) {
+	if bad != nil {
+		c.count.badVendor.Add(1)
+		c.emit(event.Event{Kind: event.BadVendor, Request: a.r.seq, Attempt: a.n, Err: bad})
+	}
 }
 
 // received puts one signal, whose scope is resolved, into the gate. a is nil

@@ -53,6 +53,9 @@ func (s *sched) enter(l *lane, q *line, credit uint64) {
 // waitInLine puts l, which a limit of scope keeps back until at, into the line of
 // scope, where its turn remains. If there is a line, l was tried as its next.
 func (s *sched) waitInLine(l *lane, scope throttle.Scope, at int64) {
+	if l.line != nil && l.line.scope != scope {
+		s.leaveLine(l) // the next there may be tried
+	}
 	q := s.lines[scope]
 	if q == nil {
 		q = &line{scope: scope}

@@ -32,24 +32,10 @@ func (c *core) serve(l *lane, now int64) {
 		c.cancel(r)
 		return
 	}
-	if st, until := c.gate.look(now, &sc); st != nil {
-		c.hold(l, st, until)
-		return
-	}
-	if c.breaker != nil {
-		if err := c.breaker.Ready(c.gate.time(now)); err != nil {
-			c.broken(r, err, now)
-			return
-		}
-	}
 	var ls lease
 	pooled := c.pool != nil && !l.kept
-	if q := c.sched.ahead(l, &sc, c.limits); q != nil {
-		c.sched.join(l, q)
-		return
-	}
-	opening := pooled && !c.pool.idle(l.sel.value)
-	if !c.affordable(l, &sc, r, now, opening) { // before the pool: reserving may steal
+	opening := false
+	if !c.observe && !c.admits(l, &sc, r, now, pooled) { // before the pool: reserving may steal
 		return
 	}
 	if pooled {
@@ -69,6 +55,9 @@ func (c *core) serve(l *lane, now int64) {
 		}
 		opening = !ls.Ready()
 	}
+	if c.observe {
+		c.foresee(r, &sc, now)
+	}
 	a := c.attempt(r, l, sc, ls)
 	if !c.gate.enter(now, &sc, a, opening) {
 		// A signal came in between, or the idle connection went: look again.
@@ -87,15 +76,38 @@ func (c *core) serve(l *lane, now int64) {
 	c.start(a, now)
 }
 
+// admits reports whether cooldowns, breaker and limits let r pass, and if not takes
+// its lane, or everything, out of turn, or ends r.
+func (c *core) admits(l *lane, sc *scopes, r *request, now int64, pooled bool) bool {
+	if st, until := c.gate.look(now, sc); st != nil {
+		c.hold(l, st, until)
+		return false
+	}
+	if c.breaker != nil {
+		if err := c.breaker.Ready(c.gate.time(now)); err != nil {
+			c.broken(r, err, now)
+			return false
+		}
+	}
+	if q := c.sched.ahead(l, sc, c.limits); q != nil {
+		c.sched.join(l, q)
+		return false
+	}
+	return c.affordable(l, sc, r, now, pooled && !c.pool.idle(l.sel.value))
+}
+
 // affordable reports whether the limits admit r, and if not takes its lane, or
 // everything, out of turn until they may.
 func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, opening bool) bool {
 	per, wait := c.gate.limited(now, sc, int(r.cost), opening)
-	if wait == 0 {
-		return true
+	if wait != 0 && !c.limitWait.Swap(true) {
+		// What an attempt gives back from here on makes the actor ask again. It may
+		// have done so just before.
+		per, wait = c.gate.limited(now, sc, int(r.cost), opening)
 	}
-	c.limitWait.Store(true)
 	switch {
+	case wait == 0:
+		return true
 	case wait == limiter.Never:
 		c.drop(r, ErrNeverAdmissible)
 	case wait == untilOpened:
@@ -137,7 +149,7 @@ func (c *core) hold(l *lane, st *scope, until int64) {
 
 // tripped fails everything that waits when the breaker has opened.
 func (c *core) tripped(now int64) {
-	if c.breaker == nil || c.breakerWait || c.sched.n+c.backoffs == 0 {
+	if c.breaker == nil || c.breakerWait || c.observe || c.sched.n+c.backoffs == 0 {
 		return
 	}
 	if err := c.breaker.Ready(c.gate.time(now)); err != nil {

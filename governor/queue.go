@@ -43,6 +43,9 @@ func (c *core) join(l *lane, r *request, counted bool) {
 // hopeless returns why r need not wait: it would for too long, or could not
 // start in time, or costs more than is ever to be had.
 func (c *core) hopeless(r *request, sc *scopes, now int64) error {
+	if c.observe {
+		return nil
+	}
 	if r.cost > 1 || r.flags&dated != 0 {
 		_, wait := c.gate.limited(now, sc, int(r.cost), false)
 		if wait == limiter.Never {
@@ -78,7 +81,7 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 // sweep fails the requests that a new cooldown makes wait too long. It looks at
 // every lane, and into those in which anybody could mind.
 func (c *core) sweep(now int64) {
-	if !c.gate.word.held() {
+	if !c.gate.word.held() || c.observe {
 		return
 	}
 	for _, l := range c.sched.lanes {

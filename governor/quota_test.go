@@ -63,3 +63,22 @@ func TestLimitHasALimiterOrAQuota(t *testing.T) {
 		}
 	}
 }
+
+// A lane that leaves one line for another lets the next of the first be tried.
+func TestLimitsOfTwoLevelsDoNotBlockEachOther(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace = true
+		c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: newBucket(t, 1, 1)}, {Per: throttle.Bucket, Limiter: newBucket(t, 0.5, 1)}}
+	}, func(t *testing.T, g *governor.Plain) {
+		var reqs []*governor.Request[int]
+		for i := range 40 {
+			ask := governor.Ask{Tenant: []string{"a", "b"}[i%2], Bucket: []string{"x", "y", "z"}[i%3]}
+			reqs = append(reqs, governor.Submit(t.Context(), g.With(ask), "", sleep(0)))
+		}
+		for _, r := range reqs {
+			if _, err := r.Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

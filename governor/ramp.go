@@ -24,6 +24,7 @@ func (g *gate) leave(now int64, sc *scopes, a *attempt, ok bool, refused []throt
 		g.opened(a)
 		wake = true
 	}
+	g.settleUp(now, a)
 	for i := range a.passes {
 		if st := a.passes[i].st; st != nil && st.gen == a.passes[i].gen {
 			grew := st.leave(ok)
@@ -170,10 +171,16 @@ func (g *gate) end(st *scope) {
 }
 
 // clear ends the cooldown of sc, whatever its phase, and reports whether there
-// was one. Only the actor calls it.
-func (g *gate) clear(sc throttle.Scope) bool {
+// was one. What limits were told of sc's quota is forgotten. Only the actor calls
+// it.
+func (g *gate) clear(now int64, sc throttle.Scope) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for _, l := range g.limits {
+		if learner, ok := l.Limiter.(limiter.Learner); ok && l.Per == sc.Level {
+			learner.Forget(g.time(now), sc.Key)
+		}
+	}
 	st := g.table[sc]
 	if st == nil {
 		return false

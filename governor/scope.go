@@ -30,6 +30,7 @@ type scope struct {
 	// What attempts up to it report is old news: it may move the end, but it is
 	// no new episode.
 	learned uint64
+	heard   uint64        // the last start before its latest signal was received
 	guesses int           // steps of the guess schedule taken since the last success
 	prev    time.Duration // the last guess
 	prior   time.Duration // the one before it

@@ -76,6 +76,9 @@ func (c *core) attemptEnded(a *attempt) {
 	if a.out.kind == polled {
 		err = nil // it went well
 	}
+	if c.observe {
+		c.overdue(a, took)
+	}
 	if c.bus.Wants(event.AttemptEnded) {
 		c.emit(event.Event{Kind: event.AttemptEnded, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(took), Err: err})
 	}
@@ -220,9 +223,9 @@ func (c *core) stay(a *attempt, f fate) *attempt {
 func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 	now := c.now()
 	o := a.out
-	opening := a.opening
+	opening, charged := a.opening, a.charged
 	wake = c.gate.leave(now, &a.scopes, a, o.good(), refused)
-	if a.seq != 0 && len(c.limits) > 0 && c.limitWait.Load() { // the limits were told, and may say otherwise now
+	if (a.seq != 0 || charged) && len(c.limits) > 0 && c.limitWait.Load() { // the limits were told, and may say otherwise now
 		c.retime.Store(true)
 		wake = true
 	}

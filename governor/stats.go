@@ -40,11 +40,18 @@ type Stats struct {
 	Started   uint64 `json:"started"`   // attempts
 	Succeeded uint64 `json:"succeeded"` // requests, by result
 	Failed    uint64 `json:"failed"`
-	Dropped   uint64 `json:"dropped"`  // requests that ended in the queue: cancelled, late, overflowing, closed
-	Limited   uint64 `json:"limited"`  // attempts that the vendor refused
-	Retried   uint64 `json:"retried"`  // attempts repeated by Config.Retry
-	Again     uint64 `json:"again"`    // attempts that asked for the next by Again
-	GaveUp    uint64 `json:"gave_up"`  // requests
+	Dropped   uint64 `json:"dropped"` // requests that ended in the queue: cancelled, late, overflowing, closed
+	Limited   uint64 `json:"limited"` // attempts that the vendor refused
+	Retried   uint64 `json:"retried"` // attempts repeated by Config.Retry
+	Again     uint64 `json:"again"`   // attempts that asked for the next by Again
+	GaveUp    uint64 `json:"gave_up"` // requests
+
+	// Under Config.Observe: requests that would have waited, and been refused, by
+	// event; one may be in both, and one that would wait again is counted again.
+	Observe     bool   `json:"observe,omitempty"`
+	WouldWait   uint64 `json:"would_wait,omitempty"`
+	WouldRefuse uint64 `json:"would_refuse,omitempty"`
+
 	Panics    uint64 `json:"panics"`   // of closures, and runtime.Goexit
 	Overflow  uint64 `json:"overflow"` // requests
 	Episodes  uint64 `json:"episodes"` // cooldowns begun
@@ -84,7 +91,8 @@ type LimitStats struct {
 
 type counters struct {
 	submitted, refused, started, succeeded, failed, dropped, limited, retried, again,
-	gaveUp, panics, overflow, cooldowns, clamped, badVendor, stuck, hookPanics atomic.Uint64
+	gaveUp, panics, overflow, cooldowns, clamped, badVendor, stuck, hookPanics,
+	wouldWait, wouldRefuse atomic.Uint64
 }
 
 // Stats returns a snapshot, taken between two decisions.
@@ -102,6 +110,7 @@ func (c *core) snapshot() Stats {
 		Submitted: n.submitted.Load(), Refused: n.refused.Load(), Started: n.started.Load(),
 		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),
 		Limited: n.limited.Load(), Retried: n.retried.Load(), Again: n.again.Load(), GaveUp: n.gaveUp.Load(),
+		Observe: c.observe, WouldWait: n.wouldWait.Load(), WouldRefuse: n.wouldRefuse.Load(),
 		Panics: n.panics.Load(), Overflow: n.overflow.Load(), Episodes: n.cooldowns.Load(),
 		Clamped: n.clamped.Load(), BadVendor: n.badVendor.Load(), Stuck: n.stuck.Load(),
 		Events: c.bus.Dropped(), Hooks: c.bus.Panics() + n.hookPanics.Load() + c.gate.panics.Load(), Wait: c.waits.summary(), Call: c.calls.summary(),
@@ -129,9 +138,7 @@ func (c *core) snapshot() Stats {
 
 func (g *gate) snapshot(s *Stats, now int64) {
 	defer func() { // after the lock, for there may be many
-		slices.SortFunc(s.Cooldowns, func(a, b CooldownStats) int {
-			return cmp.Or(cmp.Compare(a.Scope.Level, b.Scope.Level), cmp.Compare(a.Scope.Key, b.Scope.Key))
-		})
+		sortByScope(s.Cooldowns, func(c CooldownStats) throttle.Scope { return c.Scope })
 	}()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,6 +152,13 @@ func (g *gate) snapshot(s *Stats, now int64) {
 		}
 		s.Limits = append(s.Limits, ls)
 	}
+}
+
+func sortByScope[T any](s []T, of func(T) throttle.Scope) {
+	slices.SortFunc(s, func(a, b T) int {
+		x, y := of(a), of(b)
+		return cmp.Or(cmp.Compare(x.Level, y.Level), cmp.Compare(x.Key, y.Key))
+	})
 }
 
 // finish completes r with err, n being its last attempt, and reports whether it

@@ -30,8 +30,24 @@ type Signaler interface {
 
 	// Signals returns what err asks for; none means that err is no rate limit.
 	// at is the moment of receipt, from which delays count. At most 16 signals
-	// are obeyed.
+	// are obeyed, each for its scope and its time. Only one without a time gives
+	// way to a narrower one that has one: of {the host, Unknown} and {this tenant,
+	// 30 s}, unless they are of different kinds, the tenant is paused and nothing is
+	// guessed.
 	Signals(err error, at time.Time) []throttle.Signal
+}
+
+// Quoter is a Vendor that also reads from errors what they say about quotas: the
+// headers of a refusal, or of any other failure. What an answer that is no error
+// says is for the closure to Report, which see for what becomes of it. The quotas
+// of a refusal only inform limits and give its cost: whom to pause for how long
+// is for Signals to say.
+type Quoter interface {
+	Vendor
+
+	// Quotas returns what err says; none when it says nothing. at is the moment of
+	// receipt. At most 16 are heard.
+	Quotas(err error, at time.Time) []throttle.Quota
 }
 
 // maxSignals bounds what one error can do to the table of scopes.
@@ -53,6 +69,16 @@ func readSignals(v Vendor, err error, at time.Time) (sigs []throttle.Signal, bad
 		return []throttle.Signal{{Delay: d}}, nil
 	}
 	return nil, nil
+}
+
+// readQuotas asks v about err. A panic is returned as bad.
+func readQuotas(v Quoter, err error, at time.Time) (qs []throttle.Quota, bad error) {
+	defer func() {
+		if p := recover(); p != nil {
+			qs, bad = nil, fmt.Errorf("governor: adapter panicked: %v\n\n%s", p, debug.Stack())
+		}
+	}()
+	return v.Quotas(err, at), nil
 }
 
 // own fills in the refused request's own key where a signal names only a level.

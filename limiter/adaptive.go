@@ -210,6 +210,15 @@ func (a *Adaptive) Told(now, sent time.Time, q throttle.Quota) {
 	}
 }
 
+// Forget drops what Told has taken, for it is known to be wrong: the vendor has
+// given its quota back early. What was learned otherwise stays.
+func (a *Adaptive) Forget(now time.Time, key string) {
+	a.at(now)
+	if a.told != nil {
+		a.told.until, a.told.limit = 0, 0
+	}
+}
+
 // Rate returns the rate that the Adaptive keeps at present, in permits per second;
 // 0 while everything passes.
 func (a *Adaptive) Rate(now time.Time, key string) float64 { return a.model.perSecond() }

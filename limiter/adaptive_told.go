@@ -83,5 +83,5 @@ func (o *told) take(t, n float64) {
 	o.roll(t)
 	o.left -= n
 	o.taken[o.next] = stamp{t, n}
-	o.next = (o.next + 1) % stamps
+	o.next = (o.next + 1) % len(o.taken)
 }

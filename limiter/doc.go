@@ -20,13 +20,14 @@
 //	Concurrency     so many at once
 //	Approx          about so many in a minute: for one's own clients
 //	Adaptive        nobody knows: learns from what is refused, and keeps it
+//	Spread          the vendor says what is left: makes it last until it is renewed
 //
 // Each type says what it admits at most: its envelope. That is of permits taken when
 // Wait has just said 0; what a Take without that, or a Settle to more than was
 // taken, adds to it has to be waited for by those who come later.
 //
 // Many know more than a Limiter must: a [Counter] what is left, and what a vendor's
-// headers say about that; a [Rater] how fast it is; a [Releaser] holds permits while
+// headers say about that; a [Learner] is told more of it; a [Rater] how fast it is; a [Releaser] holds permits while
 // a call runs; a [Notifier] changes its mind by itself.
 //
 // # Without a governor

@@ -346,3 +346,23 @@ func ExampleRater() {
 	// *limiter.Adaptive: 120 s
 	// *limiter_test.daily has no rate
 }
+
+// 60 calls are left for a minute: one a second.
+func ExampleSpread() {
+	s, err := limiter.NewSpread(limiter.SpreadConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Unix(0, 0)
+	s.Told(now, now, throttle.Quota{Remaining: 60, Reset: now.Add(time.Minute)})
+	for range 3 {
+		s.Take(now, "", 1)
+		fmt.Println(s.Wait(now, "", 1))
+		now = now.Add(s.Wait(now, "", 1))
+	}
+	// Output:
+	// 1s
+	// 1s
+	// 1s
+}

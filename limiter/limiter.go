@@ -3,6 +3,8 @@ package limiter
 import (
 	"math"
 	"time"
+
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // Never is the wait for permits that can never be had: more than the limit ever
@@ -85,6 +87,21 @@ type Counter interface {
 	// error that says what is wrong with it and changes nothing. The type says
 	// when it counts.
 	SetLimit(now time.Time, limit int) error
+}
+
+// Learner is implemented by limiters that a vendor's word about its quota can be
+// told: Adaptive and Spread.
+type Learner interface {
+	Limiter
+
+	// Told takes what the vendor's answer to a call that was sent at sent, good or
+	// bad, said about the quota of q.Scope.Key. Fields of q that are negative, and
+	// a zero Reset, were not said.
+	Told(now, sent time.Time, q throttle.Quota)
+
+	// Forget drops what was told about key's present window: it is known to be
+	// wrong.
+	Forget(now time.Time, key string)
 }
 
 // Releaser is implemented by limiters whose permits are held while a call runs.

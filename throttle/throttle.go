@@ -48,15 +48,14 @@ func (k Kind) String() string { return name(kindNames[:], int(k)) }
 // MarshalText makes a Kind a word in JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText takes what MarshalText gives, and returns an error for another
-// text.
-func (k *Kind) UnmarshalText(text []byte) error {
-	i := slices.Index(kindNames[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("throttle: %q is no Kind", text)
+// UnmarshalText reads what MarshalText wrote. The error names a word that is no
+// kind.
+func (k *Kind) UnmarshalText(b []byte) error {
+	i, err := index("kind", kindNames[:], b)
+	if err == nil {
+		*k = Kind(i)
 	}
-	*k = Kind(i)
-	return nil
+	return err
 }
 
 // Level says whom a limit concerns. Host is the widest; the others each stand
@@ -79,15 +78,14 @@ func (l Level) String() string { return name(levelNames[:], int(l)) }
 // MarshalText makes a Level a word in JSON.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText takes what MarshalText gives, and returns an error for another
-// text.
-func (l *Level) UnmarshalText(text []byte) error {
-	i := slices.Index(levelNames[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("throttle: %q is no Level", text)
+// UnmarshalText reads what MarshalText wrote. The error names a word that is no
+// level.
+func (l *Level) UnmarshalText(b []byte) error {
+	i, err := index("level", levelNames[:], b)
+	if err == nil {
+		*l = Level(i)
 	}
-	*l = Level(i)
-	return nil
+	return err
 }
 
 // Scope is what a signal pauses. The zero Scope is the whole host.
@@ -149,4 +147,11 @@ func name(names []string, i int) string {
 		return names[i]
 	}
 	return "invalid"
+}
+
+func index(what string, names []string, b []byte) (int, error) {
+	if i := slices.Index(names, string(b)); i >= 0 {
+		return i, nil
+	}
+	return 0, fmt.Errorf("throttle: %q is no %s", b[:min(len(b), 64)], what)
 }

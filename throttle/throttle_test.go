@@ -2,8 +2,8 @@ package throttle
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
-	"time"
 )
 
 func TestNamesOfWhatDoesNotExist(t *testing.T) {
@@ -27,23 +27,29 @@ func TestEveryConstantHasAName(t *testing.T) {
 	}
 }
 
-func TestSignalsSurviveJSON(t *testing.T) {
+func TestWordsAreReadAsTheyAreWritten(t *testing.T) {
 	for k := KindUnknown; k <= KindBilling; k++ {
 		for l := Host; l <= Request; l++ {
-			want := Signal{Kind: k, Scope: Scope{Level: l, Key: "x"}, Delay: time.Second, NoRetry: true, Source: "s"}
-			text, err := json.Marshal(want)
+			s := Signal{Kind: k, Scope: Scope{Level: l, Key: "x"}, Delay: Unknown}
+			b, err := json.Marshal(s)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got Signal
-			if err := json.Unmarshal(text, &got); err != nil || got != want {
-				t.Errorf("%s became %+v, %v", text, got, err)
+			if err := json.Unmarshal(b, &got); err != nil || got != s {
+				t.Errorf("%s: %+v, %v; want %+v", b, got, err, s)
 			}
 		}
 	}
-	for _, text := range []string{`{"kind":"x"}`, `{"scope":{"level":"x"}}`, `{"kind":"invalid"}`} {
-		if err := json.Unmarshal([]byte(text), new(Signal)); err == nil {
-			t.Errorf("%s is taken", text)
+	var s Signal
+	for in, want := range map[string]string{
+		`{"kind":"invalid"}`:         `"invalid" is no kind`,
+		`{"kind":""}`:                `"" is no kind`,
+		`{"scope":{"level":"Host"}}`: `"Host" is no level`,
+		`{"scope":{"level":"` + strings.Repeat("x", 1000) + `"}}`: strings.Repeat("x", 64) + `" is no level`,
+	} {
+		if err := json.Unmarshal([]byte(in), &s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", in, err, want)
 		}
 	}
 }

@@ -64,6 +64,19 @@ func (a Adapter) Signals(err error, at time.Time) []throttle.Signal {
 	return all
 }
 
+// Quotas returns what err says about quotas, as the Learn of a [Dialect] reads them
+// from each [ResponseError] in its tree. at stands in for the At of answers that have
+// none. A governor asks for it; what a success says, its closure reports.
+func (a Adapter) Quotas(err error, at time.Time) (all []throttle.Quota) {
+	if a.Dialect == nil || err == nil {
+		return nil
+	}
+	for _, e := range responses(err) {
+		all = append(all, a.Dialect.Learn(e.Response.at(at))...)
+	}
+	return all
+}
+
 // Read reads one answer, as [Dialect] has it. A zero At counts as now.
 func (a Adapter) Read(r Response) []throttle.Signal {
 	if a.Dialect == nil {

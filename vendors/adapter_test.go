@@ -123,3 +123,19 @@ func TestResponseErrorIsTheClientsOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestAdapterReadsQuotasOfErrors(t *testing.T) {
+	h := header("X-RateLimit-Limit", "100")
+	h.Set("X-RateLimit-Remaining", "7")
+	h.Set("X-RateLimit-Reset", "30")
+	err := fmt.Errorf("a: %w", &ResponseError{Response: Response{Status: 404, Header: h}})
+	want := []throttle.Quota{{Limit: 100, Remaining: 7, Reset: received.Add(30 * time.Second), Cost: -1}}
+	if got := HTTP().Quotas(err, received); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, a := range []Adapter{HTTP(), {}} {
+		if got := append(a.Quotas(nil, received), a.Quotas(context.Canceled, received)...); got != nil {
+			t.Errorf("got %+v, want none", got)
+		}
+	}
+}

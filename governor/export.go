@@ -1,0 +1,157 @@
+package governor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Learned is what a governor has learned from its vendor: a value to keep over a
+// restart, as JSON or otherwise. In JSON durations are nanoseconds. The times are
+// those of the wall clock.
+type Learned struct {
+	When      time.Time         `json:"when,omitzero"` // of the Export
+	Cooldowns []LearnedCooldown `json:"cooldowns,omitempty"`
+	Rates     []LearnedRate     `json:"rates,omitempty"`
+}
+
+// LearnedCooldown is a scope that was cooling.
+type LearnedCooldown struct {
+	Scope  throttle.Scope  `json:"scope"`
+	Until  time.Time       `json:"until"`
+	Signal throttle.Signal `json:"signal"` // the one that set Until
+
+	// Guesses is how many episodes in a row gave no delay, and Guess the last one
+	// that Config.Guess made of that. 0: the vendor gave delays.
+	Guesses int           `json:"guesses,omitempty"`
+	Guess   time.Duration `json:"guess,omitempty"`
+}
+
+// LearnedRate is what a limit of a level has learned.
+type LearnedRate struct {
+	Per throttle.Level `json:"per"`
+	limiter.Learned
+}
+
+// mostGuesses is more than any schedule of guesses tells apart.
+const mostGuesses = 1 << 20
+
+// rememberer is a limiter whose knowledge can be kept, as limiter.Adaptive is.
+type rememberer interface {
+	Export(now time.Time) limiter.Learned
+	Import(now time.Time, l limiter.Learned) error
+}
+
+// Export returns what has been learned so far: the scopes that are cooling, and
+// the rate of each limit that learns one. It is taken between two decisions. What
+// is left of a cooldown's growth afterwards is not in it.
+func (c *core) Export() (l Learned) {
+	c.ask(func() { l = c.gate.export(c.now()) })
+	return l
+}
+
+func (g *gate) export(now int64) Learned {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	wall := time.Now().Round(0)
+	l := Learned{When: wall}
+	for _, st := range g.table {
+		if st.phase == cooling && st.until > now {
+			l.Cooldowns = append(l.Cooldowns, LearnedCooldown{
+				st.key, wall.Add(time.Duration(st.until - now)), st.signal, st.guesses, st.prev,
+			})
+		}
+	}
+	for i := range g.limits {
+		if r, ok := g.limits[i].Limiter.(rememberer); ok {
+			rate := r.Export(g.time(now))
+			rate.When = wall
+			l.Rates = append(l.Rates, LearnedRate{g.limits[i].Per, rate})
+		}
+	}
+	sortByScope(l.Cooldowns, func(c LearnedCooldown) throttle.Scope { return c.Scope })
+	return l
+}
+
+// remember checks l, has the limits go on with their rates, and keeps the
+// cooldowns for resume.
+func (s *settings) remember(l Learned, now time.Time) error {
+	for i, cd := range l.Cooldowns {
+		bad := func(field string, value any, want string) error {
+			return fmt.Errorf("governor: Config.Restore.Cooldowns[%d].%s is %v, want %s", i, field, value, want)
+		}
+		switch {
+		case cd.Scope.Level > throttle.Bucket:
+			return bad("Scope", cd.Scope, "one of the host, a selector, a tenant or a bucket")
+		case cd.Scope.Level == throttle.Host && cd.Scope.Key != "":
+			return bad("Scope.Key", fmt.Sprintf("%.64q", cd.Scope.Key), "none for the host")
+		case cd.Until.IsZero():
+			return bad("Until", "zero", "a time")
+		case cd.Signal.Kind > throttle.KindBilling:
+			return bad("Signal.Kind", uint8(cd.Signal.Kind), "a kind that there is")
+		case cd.Guesses < 0 || cd.Guesses > mostGuesses:
+			return bad("Guesses", cd.Guesses, fmt.Sprintf("0 to %d", mostGuesses))
+		case cd.Guess < 0:
+			return bad("Guess", cd.Guess, "0 or more")
+		}
+	}
+	from := 0
+	for i, rate := range l.Rates {
+		if rate.Per > throttle.Bucket {
+			return fmt.Errorf("governor: Config.Restore.Rates[%d].Per is %v, want host, selector, tenant or bucket", i, uint8(rate.Per))
+		}
+		for j := from; j < len(s.limits); j++ {
+			if r, ok := s.limits[j].Limiter.(rememberer); ok && s.limits[j].Per == rate.Per {
+				if err := r.Import(now, rate.Learned); err != nil {
+					return fmt.Errorf("governor: Config.Restore.Rates[%d]: %w", i, err)
+				}
+				from = j + 1
+				break
+			}
+		}
+	}
+	if len(l.Cooldowns) > 0 {
+		kept := l
+		s.restore = &kept
+	}
+	return nil
+}
+
+// resume has the cooldowns of l go on. The actor does not run yet.
+func (c *core) resume(l *Learned) {
+	at, now := time.Now(), c.now()
+	for _, cd := range l.Cooldowns {
+		d := cd.Until.Sub(at)
+		if d <= 0 {
+			continue
+		}
+		sig := cd.Signal
+		sig.Scope = cd.Scope
+		clamped := d > c.maxCooldown
+		if clamped {
+			d = c.maxCooldown
+		}
+		sig.Delay = d
+		ch := c.gate.receive(now, 0, cd.Scope, sig)
+		c.gate.guessed(ch.scope, cd.Guesses, min(cd.Guess, c.maxGuess))
+		if clamped || ch.scope != cd.Scope {
+			c.count.clamped.Add(1)
+			c.emit(event.Event{Kind: event.Clamped, Scope: ch.scope.String(), Delay: d, Source: "restored: " + sig.Source})
+		}
+		if ch.kind != event.None {
+			c.emit(event.Event{Kind: ch.kind, Scope: ch.scope.String(), Until: c.gate.time(ch.until), Delay: time.Duration(ch.until - now), Source: "restored: " + sig.Source})
+		}
+	}
+}
+
+// guessed sets how far sc's guesses have come, unless they have come further.
+func (g *gate) guessed(sc throttle.Scope, n int, last time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if st := g.table[sc]; st != nil && n > st.guesses {
+		st.guesses, st.prev = n, last
+	}
+}
