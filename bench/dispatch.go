@@ -15,31 +15,39 @@ import (
 	"github.com/flyball-go/flyball/pool"
 )
 
-// B: the round trip of a call that does nothing, by 1, 8 and 64 submitters. They
-// have no targets yet: the governor that they measure sends every call through
-// its actor.
+// B: the round trip of a call that does nothing, by 1, 8, 64 and 1024 submitters.
 //
-//	B1    Do, healthy
+//	B1    Do, healthy: it runs on the caller's goroutine
 //	B2    Do, healthy, with a pooled connection
-//	B3    Do, with a pooled connection, more submitters than slots
+//	B3    Do, with a pooled connection, through the actor, as in a cooldown or when
+//	      all slots are taken: Ask.KeepConn sends it there
 //	B4    Submit and Result
 //	B4fs  the same beside failsafe-go, which has no actor but a goroutine a call
 func init() {
 	const workers = 64
-	for _, c := range []int{1, 8, 64} {
-		b := func(id, what, peer string, ours, theirs side) {
+	for _, c := range []int{1, 8, 64, 1024} {
+		b := func(id, what, peer string, ours, theirs side, target ...bound) {
 			add(row{
-				id: fmt.Sprintf("%s/%d", id, c), what: what, peer: peer, unit: "ns",
+				id: fmt.Sprintf("%s/%d", id, c), what: what, peer: peer, unit: "ns", target: target,
 				measure: timed(c, ours, theirs),
 			})
 		}
-		b("B1", "Do", "reference", plainDo(workers), referenceDo(workers))
-		b("B2", "Do with a connection", "reference", pooledDo(workers), referenceDo(workers))
-		if c > 1 {
-			b("B3", "Do with a connection, a slot for every 4 submitters", "reference", pooledDo(c/4), referenceDo(c/4))
+		one := func(alone, others float64) bound {
+			if c == 1 {
+				return bound{ratio, alone}
+			}
+			return bound{ratio, others}
 		}
-		b("B4", "Submit and Result", "reference", submitResult(workers), referenceDo(workers))
-		b("B4fs", "Submit and Result", "failsafe-go GetAsync, composed", submitResult(workers), failsafeAsync(workers))
+		queued := bound{ratio, 0.80}
+		if c == 8 || c == 1024 {
+			queued.most = 0.95
+		}
+		through := governor.Ask{KeepConn: true}
+		b("B1", "Do", "reference", plainDo(workers), referenceDo(workers), one(0.10, 0.15), bound{allocs, 1})
+		b("B2", "Do with a connection", "reference", pooledDo(workers, governor.Ask{}), referenceDo(workers), one(0.15, 0.35), bound{allocs, 1})
+		b("B3", "Do with a connection, through the actor", "reference", pooledDo(workers, through), referenceDo(workers), queued)
+		b("B4", "Submit and Result", "reference", submitResult(workers), referenceDo(workers), bound{ratio, 0.75}, bound{allocs, 2})
+		b("B4fs", "Submit and Result", "failsafe-go GetAsync, composed", submitResult(workers), failsafeAsync(workers), bound{ratio, 0.25})
 	}
 }
 
@@ -70,7 +78,7 @@ func plainDo(workers int) side {
 	}
 }
 
-func pooledDo(workers int) side {
+func pooledDo(workers int, ask governor.Ask) side {
 	return func() (func(int) error, func(), error) {
 		g, err := governor.New(governor.Config[string, *conn]{
 			Name:    "bench",
@@ -84,8 +92,9 @@ func pooledDo(workers int) side {
 			return nil, nil, err
 		}
 		ctx, cancel := alive()
+		view := g.With(ask)
 		op := each(func() error {
-			_, err := governor.Do(ctx, g, "", noopConn)
+			_, err := governor.Do(ctx, view, "", noopConn)
 			return err
 		})
 		return op, func() { g.Close(); cancel() }, nil

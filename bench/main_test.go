@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/governor"
 )
 
 // TestMain also is the process that spawn starts, with fewer of everything.
@@ -51,7 +53,7 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("row %s is incomplete: %+v", r.id, r)
 		}
 	}
-	for _, want := range []string{"D1a", "D1b", "D1c", "D1d", "IDLE", "B1/1", "B1/64", "B2/8", "B3/64", "B4/1", "B4fs/64", "F2", "F3/wait", "L1", "Q1", "Q1mixed"} {
+	for _, want := range []string{"D1a", "D1b", "D1c", "D1d", "IDLE", "B1/1", "B1/64", "B1/1024", "B2/8", "B3/64", "B4/1", "B4fs/64", "D2", "F2", "F3/wait", "L1", "Q1", "Q1mixed"} {
 		if !seen[want] {
 			t.Errorf("row %s is not there", want)
 		}
@@ -303,8 +305,9 @@ func TestTimed(t *testing.T) {
 
 // What is measured does work: an operation that fails would be a fast one.
 func TestSides(t *testing.T) {
+	var ask governor.Ask
 	for name, s := range map[string]side{
-		"plain": plainDo(4), "pooled": pooledDo(4), "submit": submitResult(4), "reference": referenceDo(4),
+		"plain": plainDo(4), "pooled": pooledDo(4, ask), "submit": submitResult(4), "reference": referenceDo(4),
 		"failsafe": failsafeAsync(4), "locked bucket": lockedBucket, "bucket": bareBucket, "x/time": timeRate,
 	} {
 		op, stop, err := s()

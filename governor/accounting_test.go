@@ -134,6 +134,20 @@ func TestSoakAccounting(t *testing.T) {
 								}
 								return 1, nil
 							}
+							if rand.IntN(3) == 0 {
+								done := make(chan struct{})
+								go func() { // which the closure may end
+									defer close(done)
+									_, _ = Do(ctx, g.With(ask), fmt.Sprint(rand.IntN(4)), fn)
+								}()
+								select {
+								case <-done:
+								case <-time.After(20 * time.Second):
+									t.Errorf("w%d i%d stuck in Do: %+v", w, i, g.Stats())
+								}
+								cancel()
+								continue
+							}
 							r := Submit(ctx, g.With(ask), fmt.Sprint(rand.IntN(4)), fn)
 							if rand.IntN(6) == 0 {
 								r.Cancel()
@@ -161,9 +175,9 @@ func TestSoakAccounting(t *testing.T) {
 					defer c.door.mu.Unlock()
 					c.runMu.Lock()
 					defer c.runMu.Unlock()
-					if c.door.waiting != 0 || c.gate.word.queued() != 0 || c.gate.word.used() != 0 || len(c.gate.opening) != 0 || c.sched.n != 0 || c.backoffs != 0 ||
+					if c.door.waiting != 0 || c.gate.word.queued() != 0 || c.taken() != 0 || len(c.gate.opening) != 0 || c.sched.n != 0 || c.backoffs != 0 ||
 						len(c.sched.lanes) != 0 || len(c.watches) != 0 || c.timers.len() != 0 || c.running.n != 0 || b.out.Load() != 0 || !c.door.blocked.empty() || c.sched.timed.len() != 0 {
-						t.Errorf("waiting %d queued %d used %d opening %d n %d backoffs %d lanes %d watches %d timers %d running %d permits %d", c.door.waiting, c.gate.word.queued(), c.gate.word.used(), len(c.gate.opening), c.sched.n, c.backoffs, len(c.sched.lanes), len(c.watches), c.timers.len(), c.running.n, b.out.Load())
+						t.Errorf("waiting %d queued %d used %d opening %d n %d backoffs %d lanes %d watches %d timers %d running %d permits %d", c.door.waiting, c.gate.word.queued(), c.taken(), len(c.gate.opening), c.sched.n, c.backoffs, len(c.sched.lanes), len(c.watches), c.timers.len(), c.running.n, b.out.Load())
 					}
 					for k, s := range g.names.m {
 						if s.refs.Load() != 0 {

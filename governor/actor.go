@@ -38,6 +38,13 @@ type core struct {
 	wasBusy  bool
 	wasFull  bool
 
+	cells cells                               // of inline calls
+	used  atomic.Bool                         // by one since the actor looked last; only while somebody listens
+	most  struct{ submitted, started uint64 } // that Stats has ever said
+
+	actorOnly bool        // no call is inline; for tests
+	timed     atomic.Bool // nextStuck is set, or about to be, for inline calls, too
+
 	nextStuck int64 // when the oldest running attempt may be stuck
 
 	poolFreed atomic.Bool // the pool may have something again
@@ -149,7 +156,7 @@ func (c *core) round(now int64) int64 {
 	if c.fresh = c.fresh[:0]; cap(c.fresh) > 1024 {
 		c.fresh = nil // a burst's buffer is not kept
 	}
-	c.door.left(c.left)
+	c.door.left(c.left, c.sched.n == 0)
 	c.left = 0
 	c.moods()
 	next := min(c.timers.next(), c.sched.timed.next(), c.sched.lineTimes.next(), due, c.stuck(now))

@@ -71,8 +71,10 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 			g.opening[s] += a.cost
 		}
 	} else {
-		g.take(now, sc, a)
+		g.take(now, sc, a.cost)
+		a.charged = true
 	}
+	g.relax()
 	for i := range sc {
 		if st := g.table[sc[i]]; st != nil && !held {
 			a.passes[i] = pass{st, st.gen}
@@ -96,7 +98,9 @@ func (g *gate) charge(now int64, sc *scopes, a *attempt) bool {
 	if _, wait := g.wait(now, sc, a.cost, false); wait != 0 && !g.observe {
 		return false
 	}
-	g.take(now, sc, a)
+	g.take(now, sc, a.cost)
+	a.charged = true
+	g.relax()
 	return true
 }
 
@@ -136,11 +140,11 @@ func (g *gate) wait(now int64, sc *scopes, n int, opening bool) (which int, long
 // untilOpened is the wait until what is being opened has started, or has failed.
 const untilOpened = limiter.Never - 1
 
-func (g *gate) take(now int64, sc *scopes, a *attempt) {
-	a.charged = true
+func (g *gate) take(now int64, sc *scopes, n int) {
 	t := g.time(now)
+	g.tell(t, sc, 0)
 	for _, l := range g.limits {
-		l.Limiter.Take(t, sc[l.Per].Key, a.cost)
+		l.Limiter.Take(t, sc[l.Per].Key, n)
 	}
 }
 
@@ -154,4 +158,81 @@ func (g *gate) limited(now int64, sc *scopes, n int, opening bool) (per throttle
 	defer g.mu.Unlock()
 	i, wait := g.wait(now, sc, n, opening)
 	return g.limits[i].Per, wait
+}
+
+// takeNow takes from the limits for an inline call, if all of them admit it.
+func (g *gate) takeNow(in *inlineCall) bool {
+	sc := in.scopes()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := int(in.ask.cost())
+	if _, wait := g.wait(in.began, &sc, n, false); wait != 0 {
+		return false
+	}
+	g.take(in.began, &sc, n)
+	g.relax()
+	return true
+}
+
+// accepted tells the limits that an inline call went well: of the call itself if
+// they were lax when it began. counted says that its cell counts it, which is enough
+// then.
+func (g *gate) accepted(now int64, in *inlineCall, lax, counted bool) {
+	if lax && counted {
+		return
+	}
+	sc := in.scopes()
+	t, sent := g.time(now), g.time(in.began)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if lax {
+		g.tell(t, &sc, 1)
+		return
+	}
+	if counted {
+		g.charged++
+	}
+	g.settle(t, &sc, int(in.ask.cost()))
+	for _, l := range g.limits {
+		l.Limiter.Accepted(t, sent, sc[l.Per].Key)
+	}
+	g.relax()
+}
+
+// burn settles what an inline call took that did not start.
+func (g *gate) burn(now int64, in *inlineCall) {
+	sc := in.scopes()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.settle(g.time(now), &sc, int(in.ask.cost()))
+	g.relax()
+}
+
+// tell tells the limits of calls that passed them unasked: n, and those that cells
+// have counted since. The caller holds mu.
+func (g *gate) tell(t time.Time, sc *scopes, n int) {
+	if len(g.relaxed) == 0 {
+		return
+	}
+	if _, all := g.cells.sum(); all > g.charged+g.passed {
+		n += int(all - g.charged - g.passed)
+		g.passed = all - g.charged
+	}
+	if n == 0 {
+		return
+	}
+	for i, l := range g.relaxed {
+		l.Passed(t, sc[g.limits[i].Per].Key, n)
+	}
+}
+
+// relax notes whether the limits let everything pass. The caller holds mu.
+func (g *gate) relax() {
+	lax := len(g.relaxed) == len(g.limits)
+	for _, l := range g.relaxed {
+		lax = lax && l.Lax()
+	}
+	if g.lax.Load() != lax {
+		g.lax.Store(lax)
+	}
 }

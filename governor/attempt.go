@@ -54,6 +54,9 @@ type attempt struct {
 	stalled   bool          // a stream's loop took too long for an item
 	pause     time.Duration // that the vendor, or the closure by Again, asked of this request alone
 
+	lax bool // the limits were not asked, and are to be told
+
+	cell       *cell    // of an inline call, which is in no list
 	prev, next *attempt // in core.running
 	reported   bool     // as stuck; guarded by core.runMu
 
@@ -218,8 +221,8 @@ func (c *core) prepare(a *attempt) outcome {
 	if a.Context.Err() != nil {
 		return outcome{kind: cancelled}
 	}
-	if c.attemptTimeout > 0 && !c.observe {
-		a.Context, a.timeout = context.WithTimeout(a.Context, c.attemptTimeout)
+	if limit := c.cutOff(); limit > 0 {
+		a.Context, a.timeout = context.WithTimeout(a.Context, limit)
 	}
 	if a.began = c.now(); a.began > r.startBy() {
 		return outcome{kind: late}

@@ -122,7 +122,7 @@ func TestBreakerHearsEachAttemptOnceWithItsOutcome(t *testing.T) {
 			{"Goexit", governor.Func(func(context.Context) (int, error) { return 0, goexit() }), breaker.Failure},
 		} {
 			before := f.outcomes[tt.want]
-			_, _ = governor.Do(t.Context(), g, "", tt.fn)
+			_, _ = do(t.Context(), g, "", tt.fn)
 			synctest.Wait()
 			if f.outcomes[tt.want] != before+1 || f.permits != 0 {
 				t.Errorf("%s: outcomes %v, %d permits out", tt.name, f.outcomes, f.permits)

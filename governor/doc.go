@@ -42,6 +42,17 @@
 // way. A closure that polls a vendor's job answers Again, and is called again later.
 // A Group has a governor for each host, made when it is asked for.
 //
+// # The fast path
+//
+// While nothing waits and nothing is held, Do runs its closure on the caller's
+// goroutine, once a slot, an idle connection, the limits and the breaker were had at
+// once: the actor is not asked, which is most of what a call costs otherwise. With a
+// cooldown anywhere, a pause, a request that waits, a connection that has to be
+// opened, or KeepConn, it is queued like any other. What a closure sees of all this
+// is its goroutine: runtime.Goexit ends the caller's, when everything has been given
+// back. Later attempts of a call that was refused run on workers. Submit goes the same
+// way to a worker of its own.
+//
 // # Promises
 //
 // Every accepted request completes exactly once, with a result, an error, a
@@ -55,8 +66,9 @@
 //
 // Everything here may be used by any number of goroutines at once, also from
 // inside closures and listeners. Closures run on the governor's workers, except
-// those of Stream, which run on the caller's goroutine, as Map reads its input. A
-// governor owns one goroutine, a Group none; each running closure has one more. What is called in the actor
+// those of Stream, which run on the caller's goroutine, as Map reads its input, and
+// of Do, which may. A governor owns one goroutine, a Group none; each closure that
+// runs on a worker has one more. What is called in the actor
 // (limiters, a breaker, a context's methods) must return at once; adapters, predicates, hooks and
 // listeners are called outside it and under no lock of ours, but adapters and
 // predicates delay the slot of the attempt they are asked about.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,8 +17,8 @@ type door struct {
 	mu         sync.Mutex
 	head, tail *request // submitted, linked by next
 	msgs       []message
-	seq        uint64
-	waiting    int // accepted requests that have not started: what MaxQueue bounds
+	seq        atomic.Uint64 // the number of the last request; written under mu
+	waiting    int           // accepted requests that have not started: what MaxQueue bounds
 	most       int
 	overflow   Overflow
 	blocked    *crowd // submitters that wait for room; nil until one does
@@ -80,8 +81,7 @@ func (d *door) enter(r *request) error {
 		return ErrQueueFull
 	}
 	d.waiting++
-	d.seq++
-	r.seq = d.seq
+	r.seq = d.seq.Add(1)
 	d.word.queue(1) // before it is visible: invariant 1
 	if d.tail == nil {
 		d.head = r
@@ -158,19 +158,38 @@ func (d *door) admit() {
 }
 
 // left makes room for n requests that wait no more; negative: that wait again.
-func (d *door) left(n int) {
-	if n == 0 {
+// rest says that no request is in a lane.
+func (d *door) left(n int, rest bool) {
+	if n == 0 && !(rest && d.word.v.Load()&waitsBit != 0) {
 		return
 	}
 	d.common.leave(n)
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.leave(n)
-	d.mu.Unlock()
+	if rest && !d.returning() {
+		d.word.rests()
+	}
+}
+
+// returning reports whether a request is on its way back. The caller holds mu.
+func (d *door) returning() bool {
+	return slices.ContainsFunc(d.msgs, func(m message) bool { return m.kind == msgBack })
+}
+
+// number returns a number for a request that does not come through the door.
+func (d *door) number() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seq.Add(1)
 }
 
 // post leaves a message for the actor.
 func (d *door) post(m message) {
 	d.mu.Lock()
+	if m.kind == msgBack {
+		d.word.waits() // under mu, as the end of waits is
+	}
 	d.msgs = append(d.msgs, m)
 	d.mu.Unlock()
 }
@@ -190,22 +209,19 @@ func (d *door) take(buf []message) (*request, []message) {
 	return r, buf
 }
 
-// close lets nobody in any more.
+// close lets nobody in any more, neither here nor past the door.
 func (d *door) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
+	d.word.shut()
 	for !d.blocked.empty() {
 		d.admit() // it finds the door closed
 	}
 }
 
 // newest returns the number of the request submitted last.
-func (d *door) newest() uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.seq
-}
+func (d *door) newest() uint64 { return d.seq.Load() }
 
 // limit returns MaxQueue.
 func (d *door) limit() int {
@@ -227,5 +243,5 @@ func (d *door) resize(most int) {
 func (d *door) empty() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.head == nil && !slices.ContainsFunc(d.msgs, func(m message) bool { return m.kind == msgBack })
+	return d.head == nil && !d.returning()
 }

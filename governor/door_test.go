@@ -27,15 +27,15 @@ func TestRoomForASubmitterThatLeavesIsTheNextOnes(t *testing.T) {
 			synctest.Wait()
 			if i%2 == 0 { // who parks in a select sees what comes first
 				cancel()
-				d.left(1)
+				d.left(1, false)
 			} else {
-				d.left(1)
+				d.left(1, false)
 				cancel()
 			}
 			synctest.Wait()
 			if err := <-first; err == nil { // it has the room, and leaves it now
 				entered++
-				d.left(1)
+				d.left(1, false)
 			} else {
 				left++
 			}

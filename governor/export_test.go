@@ -88,7 +88,7 @@ func TestGuessesGoOnAfterARestart(t *testing.T) {
 		next := restart(t, g, 0, nil)
 		<-r.Done()
 		s := governortest.NewScript(unknown)
-		do(t, next, s.Call)
+		call(t, next, s.Call)
 		since(t, "first attempt", start, s.Starts()[0], 25*time.Second)
 		since(t, "second attempt", s.Starts()[0], s.Starts()[1], time.Minute)
 		if err := next.Close(); err != nil {
@@ -141,7 +141,7 @@ func TestRestoredCooldownsAreClamped(t *testing.T) {
 		if got := fmt.Sprint(g.Stats().Clamped, len(g.Stats().Cooldowns)); got != "1 2" {
 			t.Errorf("clamped, cooldowns: %s, want 1 2", got)
 		}
-		do(t, g, sleep(0))
+		call(t, g, sleep(0))
 		since(t, "the host, for a key too many", start, time.Now(), 2*time.Minute)
 		if err := g.Close(); err != nil {
 			t.Error(err)
@@ -154,7 +154,7 @@ func TestRestoredCooldownsAreClamped(t *testing.T) {
 		if l := g.Export(); len(l.Cooldowns) != 1 || l.Cooldowns[0].Guess != 15*time.Minute {
 			t.Errorf("%+v", l.Cooldowns)
 		}
-		do(t, g, sleep(0))
+		call(t, g, sleep(0))
 		since(t, "the host, for centuries", start, time.Now(), time.Hour)
 		if err := g.Close(); err != nil {
 			t.Error(err)

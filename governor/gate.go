@@ -8,6 +8,7 @@ import (
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -19,8 +20,10 @@ const forever = math.MaxInt64
 // Times are nanoseconds of the governor's clock, whose base is base.
 type gate struct {
 	word word
-	seq  atomic.Uint64 // number of the last start
+	_    [56]byte // what follows is hardly ever written
 
+	seq    atomic.Uint64 // number of the last start but for inline calls
+	lax    atomic.Bool   // the limits let everything pass; written under mu
 	panics atomic.Uint64 // of the guess schedule
 	base   time.Time
 
@@ -39,6 +42,10 @@ type gate struct {
 	timers  heap[*scope]
 	changed []*scope // for the actor to look at
 	limits  []limit
+	relaxed []limiter.Lax          // limits, if all of them are such; nil otherwise
+	cells   *cells                 // of inline calls
+	passed  uint64                 // how many of their calls the limits have been told of
+	charged uint64                 // how many of their calls took from the limits
 	paused  bool                   // by hand; hold is set then
 	observe bool                   // Config.Observe: nothing is kept back
 	opening map[throttle.Scope]int // cost of granted requests that are still opening a connection, by what they belong to
@@ -67,7 +74,8 @@ func (g *gate) ns(t time.Time) int64 {
 // Hold is set before learned is read, and commit draws its number before it
 // looks at hold. So an attempt that started without seeing this cooldown has a
 // number that learned includes, and what it reports later belongs to this
-// episode.
+// episode. Inline calls have the number of the last start before them: they begin
+// only while nothing is held, so none begins while sc is in the table.
 func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.Signal) change {
 	var guessed backoff.Step // the step that d was computed for
 	d := sig.Delay

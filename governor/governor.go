@@ -22,6 +22,7 @@ type Governor[S comparable, C any] struct {
 	*core
 	ask   Ask
 	names *names[S]
+	conns *pool.Pool[S, C] // nil: none; core.pool is the same
 }
 
 // Plain is a governor without connections of its own: its closures are made
@@ -48,6 +49,7 @@ func newGovernor[S comparable, C any](cfg Config[S, C], join func(*core)) (*Gove
 	if c.sched.ageing = float64(max(0, cfg.Ageing)); cfg.Ageing == 0 {
 		c.sched.ageing = float64(30 * time.Second)
 	}
+	var conns *pool.Pool[S, C]
 	if cfg.Pool != nil {
 		pc := *cfg.Pool
 		pc.OnEvent = c.poolEvents(pc.OnEvent)
@@ -55,12 +57,12 @@ func newGovernor[S comparable, C any](cfg Config[S, C], join func(*core)) (*Gove
 		if err != nil {
 			return nil, fmt.Errorf("governor: Config.Pool: %w", err)
 		}
-		c.pool = pooled[S, C]{p}
+		conns, c.pool = p, pooled[S, C]{p}
 		c.slots = min(c.slots, p.Max())
 	}
 	join(c)
 	c.open()
-	return &Governor[S, C]{core: c, names: &names[S]{m: make(map[S]*selector), most: s.maxKeys, sweep: 64}}, nil
+	return &Governor[S, C]{core: c, names: &names[S]{m: make(map[S]*named[S]), most: s.maxKeys, sweep: 64}, conns: conns}, nil
 }
 
 // open starts the actor.
@@ -78,6 +80,12 @@ func (c *core) open() {
 	g.observe = c.observe
 	g.table = make(map[throttle.Scope]*scope)
 	g.opening = make(map[throttle.Scope]int)
+	g.seq.Store(1) // 0 is no start
+	g.cells = &c.cells
+	c.cells.open()
+	g.relaxed = allLax(c.limits)
+	g.relax()
+	c.actorOnly = actorOnly
 	c.door.most, c.door.overflow, c.door.word = c.maxQueue, c.overflow, &g.word
 	for _, l := range c.limits {
 		if n, ok := l.Limiter.(limiter.Notifier); ok {
@@ -97,10 +105,22 @@ func (c *core) open() {
 	go c.loop()
 }
 
+// allLax returns the limits as Lax ones, nil if one of them is not.
+func allLax(limits []limit) (lax []limiter.Lax) {
+	for _, l := range limits {
+		x, ok := l.Limiter.(limiter.Lax)
+		if !ok {
+			return nil
+		}
+		lax = append(lax, x)
+	}
+	return lax
+}
+
 // With returns a view of g whose requests have the given Ask. It is the same
 // governor: closing the view closes g. It costs one small allocation.
 func (g *Governor[S, C]) With(ask Ask) *Governor[S, C] {
-	return &Governor[S, C]{core: g.core, ask: ask, names: g.names}
+	return &Governor[S, C]{core: g.core, ask: ask, names: g.names, conns: g.conns}
 }
 
 // reentrant reports whether a call that would wait for a slot to use sel could
@@ -124,7 +144,7 @@ func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {
 // waits inside a closure is refused then: so of all closures that wait like this
 // the last to begin is refused, and some closure always goes on.
 func (c *core) spent(sel *selector) bool {
-	return c.gate.word.used() >= c.slots || c.pool != nil && sel != nil && c.pool.full(sel.value)
+	return c.taken() >= c.slots || c.pool != nil && sel != nil && c.pool.full(sel.value)
 }
 
 // connPool is a pool without its type parameters.

@@ -27,7 +27,7 @@ func (c *core) evicted() bool { return c.group != nil && c.group.evicted.Load() 
 // nothing waits or runs, no scope is on its way back from a cooldown, the breaker is
 // willing, and the limits have nothing to remember but what is kept.
 func (c *core) retire() (ok bool) {
-	if c.gate.word.v.Load()&^wantBit != 0 {
+	if c.gate.word.v.Load()&^(wantBit|waitsBit|usedMask) != 0 || c.taken() > 0 {
 		return false // without the actor: most that are tried in vain fail here
 	}
 	c.ask(func() { ok = c.retireNow() })
@@ -46,7 +46,7 @@ func (c *core) retireNow() bool {
 	c.runMu.Lock()
 	running := c.running.n
 	c.runMu.Unlock()
-	if running > 0 || c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
+	if c.reclaim(); running > 0 || c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
 		return false
 	}
 	kept, blank := c.gate.blank(now)
@@ -55,6 +55,12 @@ func (c *core) retireNow() bool {
 	}
 	c.group.kept = kept
 	return c.retireDoor()
+}
+
+// begun returns a number that has changed when calls were made.
+func (c *core) begun() uint64 {
+	_, inline := c.cells.sum()
+	return inline + c.count.started.Load()
 }
 
 // retireDoor closes the door unless somebody is at it. What closes it is seen by all

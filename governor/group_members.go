@@ -170,7 +170,7 @@ func (g *Group[S, C]) sweep() {
 		if m.gov == nil {
 			continue
 		}
-		if seen := m.gets + m.gov.gate.seq.Load(); seen != m.seen {
+		if seen := m.gets + m.gov.begun(); seen != m.seen {
 			m.seen, m.since = seen, now
 		} else if now.Sub(m.since) >= g.cfg.IdleTimeout {
 			idle, govs = append(idle, m), append(govs, m.gov)

@@ -59,15 +59,17 @@ type Latency struct {
 	Max   time.Duration `json:"max"`
 }
 
-func (h *histogram) summary() (l Latency) {
-	c := h.counts.Load()
-	if c == nil {
-		return l
-	}
+// summary adds more, which was counted elsewhere, to the first buckets.
+func (h *histogram) summary(more ...uint64) (l Latency) {
 	var counts [buckets]uint64
-	for i := range c {
-		counts[i] = uint64(c[i].Load())
-		l.Count += counts[i]
+	copy(counts[:], more)
+	if c := h.counts.Load(); c != nil {
+		for i := range c {
+			counts[i] += uint64(c[i].Load())
+		}
+	}
+	for _, n := range counts {
+		l.Count += n
 	}
 	var seen uint64
 	for i, n := range counts {

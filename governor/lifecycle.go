@@ -113,7 +113,6 @@ func (c *core) advance(s stage) {
 	}
 	if c.stage == open {
 		c.emit(event.Event{Kind: event.Closing})
-		c.gate.word.shut()
 	}
 	c.stage = s
 	if s == closing || c.shutdownDrop {
@@ -149,6 +148,9 @@ func (c *core) stop() {
 		cancels = append(cancels, a.cancel)
 	}
 	c.runMu.Unlock()
+	for in := range c.cells.running {
+		cancels = append(cancels, in.cancel)
+	}
 	for _, cancel := range cancels {
 		cancel(errClosing)
 	}
@@ -163,6 +165,11 @@ func (c *core) abandon() int {
 		left = append(left, a)
 	}
 	c.runMu.Unlock()
+	for in := range c.cells.running {
+		if a := in.attempt(); a != nil {
+			left = append(left, a)
+		}
+	}
 	for _, a := range left {
 		if c.finish(a.r, a.n, ErrAbandoned, true) {
 			c.emit(event.Event{Kind: event.Abandoned, Request: a.r.seq, Attempt: a.n})
@@ -181,6 +188,10 @@ func (c *core) ended() bool {
 	c.runMu.Lock()
 	running := c.running.n
 	c.runMu.Unlock()
+	for range c.cells.running {
+		running++
+	}
+	c.reclaim()
 	if running > 0 || c.gate.word.used() > 0 || !c.door.empty() {
 		if !c.door.empty() {
 			c.wakeUp()

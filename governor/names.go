@@ -16,10 +16,18 @@ type names[S comparable] struct {
 	// removed under it. Nothing of the user's runs under it but the comparison
 	// of selectors, which may panic: hence lookup's defer.
 	mu     sync.RWMutex
-	m      map[S]*selector
+	m      map[S]*named[S]
 	most   int
 	sweep  int // size at which entries without refs are removed
 	missed int // new selectors since; a full map is swept after an eighth of its size in them
+
+	hot atomic.Pointer[named[S]] // the one looked up last, if it is in m
+}
+
+// named is a selector with its value.
+type named[S comparable] struct {
+	selector
+	key S
 }
 
 // get returns the selector of sel, with a reference for the caller.
@@ -27,13 +35,15 @@ func (n *names[S]) get(sel S, c *core) (*selector, error) {
 	if s, err := n.lookup(sel); s != nil || err != nil {
 		return s, err
 	}
-	fresh := &selector{core: c, value: sel, name: text(sel)} // may call a String method: no lock
-	fresh.plain.sel = fresh
+	fresh := &named[S]{selector{core: c, value: sel, name: text(sel)}, sel} // may call a String method: no lock
+	fresh.plain.sel = &fresh.selector
+	fresh.alone = &lane{class: class{laneKey: fresh.plain.laneKey}}
+	fresh.alone.class.lane = fresh.alone
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.m[sel]; s != nil {
 		s.refs.Add(1)
-		return s, nil
+		return &s.selector, nil
 	}
 	if n.missed++; len(n.m) >= n.sweep || len(n.m) >= n.most && n.missed > n.most/8 {
 		for k, s := range n.m {
@@ -41,6 +51,7 @@ func (n *names[S]) get(sel S, c *core) (*selector, error) {
 				delete(n.m, k)
 			}
 		}
+		n.hot.Store(nil)
 		n.sweep, n.missed = max(64, 2*len(n.m)), 0
 	}
 	if len(n.m) >= n.most {
@@ -48,7 +59,7 @@ func (n *names[S]) get(sel S, c *core) (*selector, error) {
 	}
 	fresh.refs.Add(1)
 	n.m[sel] = fresh
-	return fresh, nil
+	return &fresh.selector, nil
 }
 
 // lookup returns the selector with a reference, nil if there is none yet. A
@@ -65,10 +76,34 @@ func (n *names[S]) lookup(sel S) (s *selector, err error) {
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if s = n.m[sel]; s != nil {
+	if m := n.m[sel]; m != nil {
+		s = &m.selector
 		s.refs.Add(1) // under mu, so it was not swept
 	}
 	return s, nil
+}
+
+// peek returns the selector without a reference, nil if there is none yet. If it
+// is swept meanwhile there may be two of the same value for a time, with a lane
+// each, which does no harm.
+func (n *names[S]) peek(sel S) *selector {
+	// What is in the map can be compared with anything without a panic.
+	if m := n.hot.Load(); m != nil && m.key == sel {
+		return &m.selector
+	}
+	return n.find(sel)
+}
+
+func (n *names[S]) find(sel S) *selector {
+	defer func() { _ = recover() }() // of a selector that cannot be compared
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	m := n.m[sel]
+	if m == nil {
+		return nil
+	}
+	n.hot.Store(m) // under mu, so it was not swept
+	return &m.selector
 }
 
 func text(sel any) string {

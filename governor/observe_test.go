@@ -78,7 +78,7 @@ func TestObservedCooldownsHoldNobody(t *testing.T) {
 func TestObservedRequestsBeyondMaxWaitAreNotRefused(t *testing.T) {
 	observed(t, nil, []string{"refuse *governor.CooldownError", "refuse *governor.LateError"}, func(t *testing.T, g *governor.Plain) {
 		g.Learn(throttle.Signal{Delay: time.Hour})
-		do(t, g, sleep(0))
+		call(t, g, sleep(0))
 		g.Clear(throttle.Scope{})
 		g.Learn(throttle.Signal{Delay: time.Minute})
 		if _, err := governor.Do(t.Context(), g.With(governor.Ask{StartBy: time.Now().Add(time.Second)}), "", sleep(0)); err != nil {
@@ -94,7 +94,7 @@ func TestObservedLimitsHoldNobody(t *testing.T) {
 		c.Limits = []governor.Limit{{Limiter: newBucket(t, 1, 2)}}
 	}, []string{"wait host 1s limit", "wait host 2s limit", "wait host 3s limit", "refuse governor.refusal", "refuse *governor.LateError"}, func(t *testing.T, g *governor.Plain) {
 		for range 5 {
-			do(t, g, sleep(0))
+			call(t, g, sleep(0))
 		}
 		if _, err := governor.Do(t.Context(), g.With(governor.Ask{Cost: 3}), "", sleep(0)); err != nil {
 			t.Error(err)
@@ -122,7 +122,7 @@ func TestObservedBreakersRefuseNobody(t *testing.T) {
 			for range 2 {
 				_, _ = governor.Do(t.Context(), g, "", governortest.NewScript(errDown).Call)
 			}
-			do(t, g, sleep(0))
+			call(t, g, sleep(0))
 		})
 	}
 }
@@ -143,8 +143,8 @@ func TestObservedRequestsAreNotRepeated(t *testing.T) {
 func TestObservedAttemptsAreNotCutOff(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.Observe, c.AttemptTimeout = true, time.Second }, func(t *testing.T, g *governor.Plain) {
 		rec := governortest.Record(g, event.WouldRefuse)
-		do(t, g, sleep(time.Second))
-		do(t, g, sleep(2*time.Second))
+		call(t, g, sleep(time.Second))
+		call(t, g, sleep(2*time.Second))
 		synctest.Wait()
 		if e := rec.Events(); len(e) != 1 || !errors.Is(e[0].Err, context.DeadlineExceeded) || e[0].Request != 2 {
 			t.Errorf("told %+v", e)

@@ -187,7 +187,7 @@ func TestConnectionsThatMayBeBrokenAreClosed(t *testing.T) {
 			{"cancellation midway", func(ctx context.Context, _ *conn) (string, error) { <-ctx.Done(); return "", ctx.Err() }, true},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, _ = governor.Do(ctx, g, "a", tt.fn)
+			_, _ = do(ctx, g, "a", tt.fn)
 			cancel()
 			synctest.Wait()
 			if _, err := governor.Do(t.Context(), g, "a", use(0)); err != nil {

@@ -17,7 +17,7 @@ func (c *core) pump(now int64) {
 		return
 	}
 	for c.hostAt == 0 {
-		l := c.sched.next(c.gate.word.full(c.slots))
+		l := c.sched.next(c.full())
 		if l == nil {
 			return
 		}
@@ -73,6 +73,9 @@ func (c *core) serve(l *lane, now int64) {
 	}
 	c.sched.started(l)
 	c.leave(r)
+	if c.stuckAfter > 0 && c.nextStuck == forever {
+		c.nextStuck = add(now, c.stuckAfter)
+	}
 	c.start(a, now)
 }
 
@@ -175,8 +178,12 @@ func breakerDelay(err error) time.Duration {
 	return time.Second
 }
 
-// freed says that the pool may have something for lanes that wait for it.
+// freed says that the pool may have something for lanes that wait for it. Where
+// none does nobody need be woken: the actor says that one does before it asks the
+// pool for the last time.
 func (c *core) freed() {
-	c.poolFreed.Store(true)
-	c.wakeUp()
+	if c.gate.word.minded() {
+		c.poolFreed.Store(true)
+		c.wakeUp()
+	}
 }

@@ -35,6 +35,7 @@ func (c *core) arrive(r *request, now int64) {
 // join puts r into lane l, as waiting.
 func (c *core) join(l *lane, r *request, counted bool) {
 	r.place = inLane
+	c.gate.word.waits() // before it counts in queued no more
 	c.sched.add(l, r, counted)
 	c.mind(r)
 	c.fresh = append(c.fresh, r)
@@ -210,14 +211,14 @@ func (c *core) rejoin(r *request, now int64) {
 	}
 	r.setState(Queued)
 	if r.hist != nil && r.hist.aside {
-		r.hist.aside, r.hist.order = false, c.door.newest()
+		r.hist.aside, r.hist.order = false, 2*c.door.newest()
 	}
 	was := r.class.Load()
 	key := was.laneKey
 	key.kept = r.hist != nil && r.hist.kept != nil
 	l := c.sched.lane(key, forever)
 	if l.weight == 0 { // its lane is not the one it left
-		l.weight = was.weight
+		l.weight = cmp.Or(was.weight, c.unnamed)
 	}
 	c.join(l, r, false)
 	sc := l.scopes()

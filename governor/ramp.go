@@ -47,10 +47,14 @@ func (g *gate) leave(now int64, sc *scopes, a *attempt, ok bool, refused []throt
 		}
 		a.passes[i] = pass{}
 	}
+	t, sent := g.time(now), g.time(a.began)
 	if a.seq == 0 || !ok && len(refused) == 0 {
 		return wake
 	}
-	t, sent := g.time(now), g.time(a.began)
+	defer g.relax()
+	if len(refused) > 0 {
+		g.tell(t, sc, 0) // of those before it
+	}
 	for _, l := range g.limits {
 		key := sc[l.Per].Key
 		if ok {

@@ -123,10 +123,7 @@ func (c *core) tell(a *attempt, quotas []throttle.Quota, refused bool) {
 	if cost > 0 {
 		a.used, a.metered = int32(min(cost, math.MaxInt32)), true
 	}
-	wake := c.limitWait.Load()
-	if wake {
-		c.retime.Store(true)
-	}
+	wake := false
 	for _, q := range qs {
 		if q.Scope.Level == throttle.Request {
 			continue
@@ -143,6 +140,7 @@ func (c *core) tell(a *attempt, quotas []throttle.Quota, refused bool) {
 			}
 		}
 	}
+	c.relimit()
 	if wake {
 		c.wakeUp()
 	}
@@ -199,6 +197,8 @@ func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (change
 		q.Remaining = -1
 	}
 	t, sent := g.time(now), g.time(a.began)
+	g.tell(t, &a.scopes, 0)
+	defer g.relax()
 	for _, l := range g.limits {
 		if l.Per != q.Scope.Level {
 			continue
@@ -237,14 +237,25 @@ func (g *gate) evident(now int64, a *attempt, sc throttle.Scope) (changed, clear
 // take is settled, for only so do those limits give back exactly that count what
 // is open. The caller holds mu.
 func (g *gate) settleUp(now int64, a *attempt) {
-	if !a.charged {
+	t := g.time(now)
+	switch {
+	case a.lax:
+		a.lax = false
+		if g.tell(t, &a.scopes, 1); a.metered && a.used != 1 {
+			for _, l := range g.limits {
+				l.Limiter.Settle(t, a.scopes[l.Per].Key, 1, int(a.used))
+			}
+		}
+		return
+	case !a.charged:
 		return
 	}
 	a.charged = false
-	t, used := g.time(now), a.cost
-	if a.metered {
-		used = int(a.used)
+	if !a.metered || int(a.used) == a.cost {
+		g.settle(t, &a.scopes, a.cost)
+		return
 	}
+	used := int(a.used)
 	for i := range g.limits {
 		l := &g.limits[i]
 		key, u := a.scopes[l.Per].Key, used
@@ -257,11 +268,22 @@ func (g *gate) settleUp(now int64, a *attempt) {
 				}
 			}
 		}
-		if l.exact || u != a.cost {
-			l.Limiter.Settle(t, key, a.cost, u)
-		}
+		l.Limiter.Settle(t, key, a.cost, u)
 		if l.releases {
 			l.Limiter.(limiter.Releaser).Release(t, key, u)
+		}
+	}
+}
+
+// settle is settleUp for what cost as much as was taken. The caller holds mu.
+func (g *gate) settle(t time.Time, sc *scopes, cost int) {
+	for i := range g.limits {
+		l := &g.limits[i]
+		if l.exact {
+			l.Limiter.Settle(t, sc[l.Per].Key, cost, cost)
+		}
+		if l.releases {
+			l.Limiter.(limiter.Releaser).Release(t, sc[l.Per].Key, cost)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func of(sc throttle.Scope, q throttle.Quota) throttle.Quota {
 	return q
 }
 
-func do(t *testing.T, g *governor.Plain, fn func(context.Context, struct{}) (int, error)) {
+func call(t *testing.T, g *governor.Plain, fn func(context.Context, struct{}) (int, error)) {
 	t.Helper()
 	if _, err := governor.Do(t.Context(), g, "", fn); err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestAfterEvidenceTrafficGrowsWithoutAProbe(t *testing.T) {
 				return 0, nil
 			})))
 		}
-		do(t, g, saying(0, throttle.Quota{Scope: tenant("a"), Remaining: 100}))
+		call(t, g, saying(0, throttle.Quota{Scope: tenant("a"), Remaining: 100}))
 		perSecond := map[time.Duration]int{}
 		for i, r := range reqs {
 			<-r.Done()
@@ -222,14 +222,14 @@ func TestEvidenceIsBelievedByTheLimits(t *testing.T) {
 		start := time.Now()
 		reset := start.Add(time.Hour / 6)
 		host := func(n int64) throttle.Quota { return throttle.Quota{Limit: 100, Remaining: n, Reset: reset} }
-		do(t, g, saying(0, host(1)))
-		do(t, g, saying(0, host(0)))
+		call(t, g, saying(0, host(1)))
+		call(t, g, saying(0, host(0)))
 		g.Clear(throttle.Scope{}) // an operator knows better
 		if s := g.Stats(); len(s.Cooldowns) != 0 {
 			t.Fatalf("cooldowns %+v", s.Cooldowns)
 		}
-		do(t, g, saying(time.Second, host(50)))
-		do(t, g, sleep(0))
+		call(t, g, saying(time.Second, host(50)))
+		call(t, g, sleep(0))
 		since(t, "end", start, time.Now(), time.Second)
 	})
 }
@@ -289,8 +289,8 @@ func TestLimitsForgetWhatACooldownWasToldBy(t *testing.T) {
 	l := &told{Limiter: newBucket(t, 1000, 1000)}
 	bubble(t, func(c *governor.PlainConfig) { c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: l}} }, func(t *testing.T, g *governor.Plain) {
 		g.Learn(throttle.Signal{Scope: tenant("a"), Delay: time.Minute})
-		do(t, g, saying(0, throttle.Quota{Scope: tenant("b"), Remaining: 5})) // b is not cooling
-		do(t, g, saying(0, throttle.Quota{Scope: tenant("a"), Remaining: 5}))
+		call(t, g, saying(0, throttle.Quota{Scope: tenant("b"), Remaining: 5})) // b is not cooling
+		call(t, g, saying(0, throttle.Quota{Scope: tenant("a"), Remaining: 5}))
 		g.Clear(throttle.Scope{})
 		g.Clear(tenant("c"))
 		if got := strings.Join(l.forgotten, ","); got != "a,c" {
@@ -302,7 +302,7 @@ func TestLimitsForgetWhatACooldownWasToldBy(t *testing.T) {
 func TestReportedRemainingHoldsTheAdaptiveUntilReset(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
 		start := time.Now()
-		do(t, g, saying(0, within(3, time.Minute)))
+		call(t, g, saying(0, within(3, time.Minute)))
 		var at [4]time.Time
 		var reqs []*governor.Request[int]
 		for i := range at {
@@ -341,8 +341,8 @@ func TestHostileQuotasAreTidied(t *testing.T) {
 			bubble(t, func(c *governor.PlainConfig) { c.MaxWait = -1 }, func(t *testing.T, g *governor.Plain) {
 				rec := governortest.Record(g, event.Clamped)
 				start := time.Now() // 2000-01-01 in a bubble
-				do(t, g, saying(0, tt.q))
-				do(t, g, sleep(0))
+				call(t, g, saying(0, tt.q))
+				call(t, g, sleep(0))
 				since(t, "the next", start, time.Now(), tt.pause)
 				synctest.Wait()
 				if n := rec.Count(event.Clamped); n != tt.clamped {
@@ -368,9 +368,9 @@ func TestReportOutsideAnAttempt(t *testing.T) {
 		both("a context of nobody's", t.Context(), governor.ErrNoAttempt)
 		var ctx context.Context
 		var release func(error)
-		do(t, g, governor.Func(func(c context.Context) (int, error) { ctx = c; return 0, nil }))
+		call(t, g, governor.Func(func(c context.Context) (int, error) { ctx = c; return 0, nil }))
 		both("after the closure", ctx, governor.ErrNoAttempt)
-		do(t, g, governor.Func(func(c context.Context) (int, error) { ctx, release = c, governor.Hold(c); return 0, nil }))
+		call(t, g, governor.Func(func(c context.Context) (int, error) { ctx, release = c, governor.Hold(c); return 0, nil }))
 		if err := governor.Report(ctx); err != nil {
 			t.Errorf("while held: %v", err)
 		}
@@ -398,7 +398,7 @@ func TestReportGoesToTheGovernorOfTheContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		do(t, outer, governor.Func(func(ctx context.Context) (int, error) {
+		call(t, outer, governor.Func(func(ctx context.Context) (int, error) {
 			return governor.Do(ctx, inner, "", saying(0, within(0, time.Hour)))
 		}))
 		if a, b := len(outer.Stats().Cooldowns), len(inner.Stats().Cooldowns); a != 0 || b != 1 {
@@ -446,7 +446,7 @@ func TestQuotasOfErrors(t *testing.T) {
 				e, _ := errors.AsType[quoted](tt.err)
 				e.quotas[0].Reset = start.Add(40 * time.Second)
 				_, _ = governor.Do(t.Context(), g.With(governor.Ask{NoRetry: true}), "", governor.Func(func(context.Context) (int, error) { return 0, tt.err }))
-				do(t, g, sleep(0))
+				call(t, g, sleep(0))
 				since(t, "the next", start, time.Now(), tt.want)
 			})
 		})
@@ -507,7 +507,7 @@ func TestSettleGivesBackAndCharges(t *testing.T) {
 		})
 	}
 	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
-		do(t, g, governor.Func(func(ctx context.Context) (int, error) {
+		call(t, g, governor.Func(func(ctx context.Context) (int, error) {
 			for _, bad := range []int{-1, math.MinInt, math.MaxInt32 + 1, math.MaxInt} {
 				if err := governor.Settle(ctx, bad); err == nil || !strings.Contains(err.Error(), "governor: cost is ") {
 					t.Errorf("%d: %v", bad, err)
@@ -566,8 +566,8 @@ func TestDebtIsPaidWithinMaxCooldown(t *testing.T) {
 	}, func(t *testing.T, g *governor.Plain) {
 		rec := governortest.Record(g, event.Clamped)
 		start := time.Now()
-		do(t, g, saying(0, throttle.Quota{Cost: math.MaxInt64}))
-		do(t, g, sleep(0))
+		call(t, g, saying(0, throttle.Quota{Cost: math.MaxInt64}))
+		call(t, g, sleep(0))
 		if took := time.Since(start); took > time.Hour || took < 59*time.Minute {
 			t.Errorf("the next after %v, want about an hour", took)
 		}
@@ -651,7 +651,7 @@ func TestReportCostsNoAllocation(t *testing.T) {
 	}
 	defer g.Close()
 	q := throttle.Quota{Limit: 1000, Remaining: 900, Reset: time.Now().Add(time.Hour), Cost: 1}
-	do(t, g, governor.Func(func(ctx context.Context) (int, error) {
+	call(t, g, governor.Func(func(ctx context.Context) (int, error) {
 		if n := testing.AllocsPerRun(100, func() { _ = governor.Report(ctx, q) }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}

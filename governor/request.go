@@ -233,13 +233,13 @@ func (r *request) complete(err error, own bool, count *atomic.Uint64) bool {
 	if own && r.task != nil {
 		r.task.clear()
 	}
-	done := r.done
+	done, task := r.done, r.task
 	r.mu.Unlock()
 	if done != nil {
 		close(done)
 	}
-	if r.task != nil {
-		r.task.completed()
+	if task != nil {
+		task.completed()
 	}
 	return true
 }
@@ -326,12 +326,13 @@ func (r *request) cause() error {
 	return nil
 }
 
-// order is the request's place in its lane.
+// order is the request's place in its lane: twice its number, so that there is room
+// for those that did not come through the door.
 func (r *request) order() uint64 {
 	if r.hist != nil && r.hist.order != 0 {
 		return r.hist.order
 	}
-	return r.seq
+	return 2 * r.seq
 }
 
 func (r *request) sel() *selector { return r.class.Load().sel }

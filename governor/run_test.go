@@ -72,7 +72,7 @@ func TestClosureLearnsWhichAttemptItIs(t *testing.T) {
 func TestGoexitCompletesTheRequestAndFreesTheSlot(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
 		for range 3 {
-			_, err := governor.Do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { runtime.Goexit(); return 0, nil }))
+			_, err := do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { runtime.Goexit(); return 0, nil }))
 			if err != governor.ErrGoexit {
 				t.Fatalf("got %v, want ErrGoexit", err)
 			}

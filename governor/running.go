@@ -29,14 +29,18 @@ func (c *core) track(a *attempt) {
 	if stopping {
 		a.cancel(errClosing)
 	}
-	if c.stuckAfter > 0 && c.nextStuck == forever {
-		c.nextStuck = add(a.granted, c.stuckAfter)
-	}
 }
 
 // untrack takes a out. It is an attempt's last act: an actor that waits for the
 // end is woken by it.
 func (c *core) untrack(a *attempt) {
+	if a.cell != nil {
+		a.cell.call.Store(nil)
+		if c.gate.word.shutting() {
+			c.wakeUp()
+		}
+		return
+	}
 	c.runMu.Lock()
 	defer c.runMu.Unlock()
 	defer func() {
@@ -65,6 +69,9 @@ func (c *core) untrack(a *attempt) {
 // stuck reports attempts that run for longer than StuckAfter, each once, and
 // returns when to look again.
 func (c *core) stuck(now int64) int64 {
+	if c.stuckAfter > 0 && c.nextStuck == forever && c.timed.Load() {
+		c.nextStuck = add(now, c.stuckAfter)
+	}
 	if now < c.nextStuck || c.stuckAfter < 0 {
 		return c.nextStuck
 	}
@@ -82,6 +89,7 @@ func (c *core) stuck(now int64) int64 {
 		}
 	}
 	c.runMu.Unlock()
+	stuck = c.stuckInline(now, stuck)
 	for _, e := range stuck {
 		c.count.stuck.Add(1)
 		c.emit(e)

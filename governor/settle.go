@@ -225,9 +225,8 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 	o := a.out
 	opening, charged := a.opening, a.charged
 	wake = c.gate.leave(now, &a.scopes, a, o.good(), refused)
-	if (a.seq != 0 || charged) && len(c.limits) > 0 && c.limitWait.Load() { // the limits were told, and may say otherwise now
-		c.retime.Store(true)
-		wake = true
+	if a.seq != 0 || charged {
+		c.relimit()
 	}
 	if opening { // others may have waited for this one to start, or to fail; now they find it gone
 		c.retime.Store(true)
@@ -245,6 +244,15 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 		c.breaker.Report(a.permit, time.Now(), verdict, time.Duration(now-a.began)) // last: it is the user's
 	}
 	return wake
+}
+
+// relimit has the actor ask the limits again, where lanes wait for them: they were
+// told something, and may say otherwise now.
+func (c *core) relimit() {
+	if c.limitWait.Load() {
+		c.retime.Store(true)
+		c.wakeUp()
+	}
 }
 
 // releaseSlot gives the slot back and wakes the actor if it waits for one.

@@ -52,6 +52,8 @@ type soak struct {
 	early    atomic.Int64 // starts in a cooldown
 	over     atomic.Int64 // more closures at once than slots
 	shared   atomic.Int64 // connections used twice at once
+	direct   atomic.Int64 // attempts on the caller's goroutine
+	alone    int          // percent of the requests that are Do's, and one at a time; 0: an ordinary mixture
 }
 
 var errSoak = errors.New("soak failure")
@@ -127,6 +129,10 @@ func (s *soak) closure(ctx context.Context, c *soakConn, sel int, tenant string)
 // check finds starts that the gate must not have let through: the attempt drew
 // its number after a cooldown was received that has not ended.
 func (s *soak) check(ctx context.Context, sel int, tenant string) {
+	if _, direct := ctx.(*inlineCall); direct {
+		s.direct.Add(1)
+		return // it has no number of its own; see TestInlineCallLooksLast
+	}
 	a := attemptOf(ctx, s.g.core)
 	g := &s.g.gate
 	g.mu.Lock()
@@ -148,7 +154,10 @@ func (soakGuess) Next(backoff.Step) (time.Duration, bool) {
 // completes exactly once.
 func (s *soak) submit(n int) {
 	var wg sync.WaitGroup
-	const clients = 8
+	clients := 8
+	if s.alone > 0 {
+		clients = 3
+	}
 	for c := range clients {
 		wg.Go(func() {
 			for i := range n / clients {
@@ -172,7 +181,11 @@ func (s *soak) one(c, i int) {
 	sel, tenant := rand.IntN(6), strconv.Itoa(rand.IntN(20))
 	g := s.g.With(Ask{Tenant: tenant, Bucket: strconv.Itoa(rand.IntN(3)), KeepConn: rand.IntN(20) == 0, Cost: rand.IntN(2)})
 	fn := func(ctx context.Context, c *soakConn) (int, error) { return s.closure(ctx, c, sel, tenant) }
-	switch p := rand.IntN(100); {
+	p := rand.IntN(100)
+	if s.alone > 0 && rand.IntN(100) < s.alone {
+		p = 20
+	}
+	switch {
 	case p < 5:
 		for v, err := range Stream(ctx, g, sel, func(ctx context.Context, c *soakConn) iter.Seq2[int, error] {
 			return func(yield func(int, error) bool) {
@@ -191,7 +204,14 @@ func (s *soak) one(c, i int) {
 		}
 		end()
 	case p < 30:
-		_, _ = Do(ctx, g, sel, fn)
+		done := make(chan struct{})
+		go func() { // which the closure may end
+			defer close(done)
+			if v, err := Do(ctx, g, sel, fn); err == nil && v != sel {
+				s.t.Errorf("the result is %d, want %d", v, sel)
+			}
+		}()
+		<-done
 		end()
 	case p < 35:
 		r := Submit(ctx, g, sel, func(ctx context.Context, c *soakConn) (int, error) {
@@ -272,7 +292,8 @@ func TestSoak(t *testing.T) {
 	for i := 0; total > 0 && !t.Failed(); i++ {
 		n := min(total, 10_000)
 		total -= n
-		soakOne(t, n, sizes[i%len(sizes)].workers, sizes[i%len(sizes)].conns, i%2 == 1)
+		soakOne(t, n, sizes[i%len(sizes)].workers, sizes[i%len(sizes)].conns, 0, i%2 == 1)
+		soakOne(t, n, sizes[i%len(sizes)].workers, sizes[i%len(sizes)].conns, 95, i%2 == 1)
 	}
 	for range 100 {
 		if runtime.NumGoroutine() <= before {
@@ -284,8 +305,9 @@ func TestSoak(t *testing.T) {
 	t.Errorf("%d goroutines, %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
 }
 
-func soakOne(t *testing.T, n, workers, conns int, closeMidway bool) {
+func soakOne(t *testing.T, n, workers, conns, alone int, closeMidway bool) {
 	s := newSoak(t, workers, conns)
+	s.alone = alone
 	stop := make(chan struct{})
 	var operator, clients sync.WaitGroup
 	operator.Go(func() { s.operate(stop) })
@@ -305,6 +327,9 @@ func soakOne(t *testing.T, n, workers, conns int, closeMidway bool) {
 		t.Error(err)
 	}
 	s.verify()
+	if alone > 0 && !actorOnly && !closeMidway && workers > 1 && s.direct.Load() < 50 {
+		t.Errorf("%d of %d attempts were inline", s.direct.Load(), s.attempts.Load())
+	}
 	if n := s.open.Load(); n != 0 {
 		t.Errorf("%d connections are left", n)
 	}

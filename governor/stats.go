@@ -105,7 +105,7 @@ func (c *core) snapshot() Stats {
 	n := &c.count
 	s := Stats{
 		Name: c.name, Time: time.Now(), Paused: c.paused, Closed: c.stage != open,
-		Workers: c.slots, InFlight: c.gate.word.used(),
+		Workers: c.slots, InFlight: c.taken(),
 		Queued: c.sched.n + c.backoffs, MaxQueue: c.door.limit(), LaneCount: len(c.sched.lanes),
 		Submitted: n.submitted.Load(), Refused: n.refused.Load(), Started: n.started.Load(),
 		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),
@@ -113,8 +113,9 @@ func (c *core) snapshot() Stats {
 		Observe: c.observe, WouldWait: n.wouldWait.Load(), WouldRefuse: n.wouldRefuse.Load(),
 		Panics: n.panics.Load(), Overflow: n.overflow.Load(), Episodes: n.cooldowns.Load(),
 		Clamped: n.clamped.Load(), BadVendor: n.badVendor.Load(), Stuck: n.stuck.Load(),
-		Events: c.bus.Dropped(), Hooks: c.bus.Panics() + n.hookPanics.Load() + c.gate.panics.Load(), Wait: c.waits.summary(), Call: c.calls.summary(),
+		Events: c.bus.Dropped(), Hooks: c.bus.Panics() + n.hookPanics.Load() + c.gate.panics.Load(),
 	}
+	c.inlineStats(&s)
 	for _, l := range c.sched.lanes {
 		s.Lanes = append(s.Lanes, LaneStats{l.sel.name, l.tenant, l.bucket, int(l.priority), l.n, l.parked})
 	}
@@ -200,7 +201,8 @@ func (c *core) refuse(r *request, err error) {
 // moods tells of the moments when the last request is gone and when the last
 // slot is taken.
 func (c *core) moods() {
-	used := c.gate.word.used()
+	used := c.taken()
+	c.wasBusy = c.used.Swap(false) || c.wasBusy
 	busy, full := used > 0 || c.sched.n+c.backoffs > 0, used >= c.slots
 	if c.wasBusy && !busy {
 		c.emit(event.Event{Kind: event.Idle})

@@ -68,8 +68,7 @@ type streamed[C, T any] struct {
 }
 
 func (s *streamed[C, T]) open(ctx context.Context, l lease) error {
-	_, err := l.(conner[C]).Conn(ctx)
-	return err
+	return dial[C](ctx, l)
 }
 
 func (s *streamed[C, T]) clear() {}

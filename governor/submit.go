@@ -48,9 +48,18 @@ func Submit[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 // When ctx ends while fn waits, Do returns at once; when fn runs, Do returns
 // after fn did.
 //
+// In a healthy governor fn runs on the caller's goroutine, which costs a small part
+// of what Submit and Result do; see the package's comment. Then runtime.Goexit in fn
+// ends that goroutine; where fn runs on a worker Do returns ErrGoexit. A panic in
+// fn is returned as a *PanicError in either case. When Close has given fn up, Do
+// returns ErrAbandoned, but not before fn returns if that is on its goroutine.
+//
 // Inside a closure of the same governor Do returns ErrReentrant unless a slot
 // is spare.
 func Do[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) (R, error)) (R, error) {
+	if v, err, ran := inline(ctx, g, sel, fn); ran {
+		return v, err
+	}
 	t := &closure[C, R]{fn: fn}
 	err := error(nil)
 	if fn == nil {
@@ -72,23 +81,30 @@ type closure[C, R any] struct {
 }
 
 func (t *closure[C, R]) open(ctx context.Context, l lease) error {
+	return dial[C](ctx, l)
+}
+
+func (t *closure[C, R]) run(a *attempt) error { return call(a, &t.request, t.fn, &t.val) }
+
+// dial makes the connection of l ready.
+func dial[C any](ctx context.Context, l lease) error {
 	_, err := l.(conner[C]).Conn(ctx)
 	return err
 }
 
-// run calls the closure. The value is stored only while nobody can read it: a
+// call calls the closure of r. The value is stored only while nobody can read it: a
 // request that was abandoned is done, and its reader may be reading.
-func (t *closure[C, R]) run(a *attempt) error {
+func call[C, R any](a *attempt, r *request, fn func(context.Context, C) (R, error), val *R) error {
 	var conn C
 	if a.lease != nil {
 		conn = a.lease.(conner[C]).Value()
 	}
-	v, err := t.fn(a, conn)
-	t.mu.Lock()
-	if t.state != Done {
-		t.val = v
+	v, err := fn(a, conn)
+	r.mu.Lock()
+	if r.state != Done {
+		*val = v
 	}
-	t.mu.Unlock()
+	r.mu.Unlock()
 	return err
 }
 
@@ -135,8 +151,8 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 	}
 }
 
-// admit takes r in, or says why not.
-func (c *core) admit(r *request, ask *Ask) error {
+// wish notes what is asked for.
+func (r *request) wish(c *core, ask *Ask) {
 	r.cost = ask.cost()
 	if ask.NoRetry {
 		r.flags |= noRetry
@@ -152,6 +168,11 @@ func (c *core) admit(r *request, ask *Ask) error {
 		r.flags |= dated
 		r.history().startBy = c.gate.ns(by)
 	}
+}
+
+// admit takes r in, or says why not.
+func (c *core) admit(r *request, ask *Ask) error {
+	r.wish(c, ask)
 	if err := r.ctx.Err(); err != nil {
 		return &CanceledError{Cause: context.Cause(r.ctx), ctx: err}
 	}
@@ -162,6 +183,9 @@ func (c *core) admit(r *request, ask *Ask) error {
 	}
 	if by := r.startBy(); by < now {
 		return &LateError{By: c.gate.time(by), Could: c.gate.time(now)}
+	}
+	if c.express(r, now) {
+		return nil
 	}
 	if err := c.door.enter(r); err != nil {
 		return err
@@ -177,6 +201,17 @@ type selector struct {
 	name  string
 	refs  refs  // requests, from submission to completion; see names
 	plain class // of the zero Ask
+	alone *lane // of plain, for calls that are in no lane
+}
+
+// apart returns a lane of class k of which the actor does not know.
+func (s *selector) apart(k *class) *lane {
+	if k == &s.plain {
+		return s.alone
+	}
+	l := &lane{class: class{laneKey: k.laneKey, weight: k.weight}}
+	l.class.lane = l
+	return l
 }
 
 // class returns the class of a request for s whose tenant has the given weight.

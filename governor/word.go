@@ -4,24 +4,31 @@ import "sync/atomic"
 
 // word is the part of the gate that every path reads: one 64-bit atomic
 //
-//	closed:1 | hold:1 | want:1 | queued:32 | used:20
+//	closed:1 | hold:1 | want:1 | waits:1 | queued:32 | used:20
 //
 // used counts slots taken; queued counts requests in the inbox and in lanes that
-// could go (parked lanes are subtracted); hold says that the table of cooling
-// scopes has entries; want, that the actor waits for a slot; closed, that it
-// waits for the end.
+// could go (parked lanes are subtracted); waits says that there may be requests in
+// lanes, parked ones included; hold, that the table of cooling scopes has entries,
+// or that the governor is paused; want, that the actor waits for a slot; closed,
+// that nothing is accepted any more.
 //
 // Invariants:
 //  1. queued rises before what it counts is visible to the actor, and falls only
 //     in the granting CAS, on parking, or on removal.
 //  2. hold is set and cleared only under the gate's mutex, together with the
 //     table: who sees hold takes the mutex and finds the table complete.
-//  3. The load in open is the last thing before the closure.
+//  3. The load in commit, and in admitted, is the last thing before the closure.
 //  4. release comes after everything else has gone back, the connection before it;
 //     only the request's result and the end of its tracking come later.
 //  5. want is set only by a CAS that saw every slot taken. So a later release
 //     sees it, and no wake-up is lost.
 //  6. Only the actor ends a hold.
+//  7. waits is set before a request's part of queued is taken back for anything
+//     but a grant, and before one is handed back; it is cleared when the lanes are
+//     empty and nothing is on its way back to them. So who sees neither queued nor
+//     waits overtakes nobody.
+//  8. A slot counts in used while an inline call has it, or has left it in its
+//     cell for the next; see cell.
 type word struct{ v atomic.Uint64 }
 
 const (
@@ -29,6 +36,7 @@ const (
 	usedMask = 1<<usedBits - 1
 	queueOne = 1 << usedBits
 	queueMax = 1<<32 - 1
+	waitsBit = 1 << 60
 	wantBit  = 1 << 61
 	holdBit  = 1 << 62
 	shutBit  = 1 << 63
@@ -82,6 +90,53 @@ func (w *word) release() bool {
 	return true
 }
 
+// calm reports whether a call may start that has not been queued.
+func (w *word) calm() bool { return w.v.Load() < queueOne }
+
+// admitted is an inline call's last look before its closure, which may start if
+// nothing has been held or closed since it was let in.
+func (w *word) admitted() bool { return w.v.Load()&(holdBit|shutBit) == 0 }
+
+// admit takes a slot for a call that has not been queued. The second result says
+// that there is nothing against it but that all slots are used.
+func (w *word) admit(slots int) (ok, full bool) {
+	for {
+		old := w.v.Load()
+		switch {
+		case old >= queueOne:
+			return false, false
+		case old >= uint64(slots):
+			return false, true
+		case w.v.CompareAndSwap(old, old+1):
+			return true, false
+		}
+	}
+}
+
+// reclaimed gives back n slots that nobody used, and ends want: the actor, who
+// calls it, looks again.
+func (w *word) reclaimed(n int) {
+	w.v.Add(^uint64(n - 1))
+	w.v.And(^uint64(wantBit))
+}
+
+// waits and rests say whether there may be requests in lanes.
+func (w *word) waits() {
+	if w.v.Load()&waitsBit == 0 {
+		w.v.Or(waitsBit)
+	}
+}
+
+func (w *word) rests() {
+	if w.v.Load()&waitsBit != 0 {
+		w.v.And(^uint64(waitsBit))
+	}
+}
+
+// minded reports whether the actor has to hear of what becomes free: something
+// waits for it, or the end does.
+func (w *word) minded() bool { return w.v.Load()&(waitsBit|shutBit) != 0 }
+
 func (w *word) hold()   { w.v.Or(holdBit) }
 func (w *word) unhold() { w.v.And(^uint64(holdBit)) }
 func (w *word) shut()   { w.v.Or(shutBit) }
@@ -91,7 +146,7 @@ func (w *word) shut()   { w.v.Or(shutBit) }
 func (w *word) retire() bool {
 	for {
 		old := w.v.Load()
-		if old&^wantBit != 0 {
+		if old&^(wantBit|waitsBit) != 0 {
 			return false
 		}
 		if w.v.CompareAndSwap(old, old|shutBit) {

@@ -1,5 +1,7 @@
 package limiter
 
+import "math"
+
 // bucketed is what an Adaptive does when it knows no window: it spaces calls, and
 // takes the vendor for a token bucket. adaptive_learn.go says how it learns.
 type bucketed struct {
@@ -31,6 +33,17 @@ func (p *bucketed) wait(t, n float64) float64 {
 	d := p.full - p.ahead() + n/p.rate - t
 	p.limits.waited = p.limits.waited || d > tick
 	return d
+}
+
+// lax: the first call of a sample begins it, so that must be told in time.
+func (p *bucketed) lax() bool {
+	return p.rate == 0 && !p.learn.paused && p.learn.calls > 0
+}
+
+func (p *bucketed) passed(calls float64) {
+	p.learn.calls += calls
+	p.learn.permits += calls
+	p.limits.share *= math.Pow(7.0/8, calls) // none of them had to wait
 }
 
 // ahead is the time for which permits may be saved up.

@@ -90,6 +90,11 @@ func newWindowed(window, start, least, most float64) *windowed {
 	return w
 }
 
+// lax is never so: a window has a quota from the beginning.
+func (w *windowed) lax() bool { return false }
+
+func (w *windowed) passed(float64) {}
+
 func (w *windowed) perSecond() float64 { return w.quota / w.window }
 
 // full reports whether n more permits are more than the quota.

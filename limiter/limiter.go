@@ -63,6 +63,21 @@ type Rater interface {
 	Rate(now time.Time, key string) float64
 }
 
+// Lax is implemented by limiters that let everything pass at times, so that a
+// governor need not ask them then, which would cost more than the rest of a call.
+type Lax interface {
+	Limiter
+
+	// Lax reports whether every Wait returns 0 until another method that changes
+	// something is called. Meanwhile the owner may leave out Wait, Take and Accepted
+	// for calls that it tells of later by Passed.
+	Lax() bool
+
+	// Passed tells of n calls that were made since the limiter became lax, of one
+	// permit each; some of them may have begun when it was so no more.
+	Passed(now time.Time, key string, n int)
+}
+
 // Counter is implemented by limiters whose permits can be counted: Bucket,
 // FixedWindow, SlidingLog, SlidingCounter, Approx and Calendar.
 type Counter interface {

@@ -1,0 +1,219 @@
+package governor
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flyball-go/flyball/internal/current"
+	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// inlineCall is the context of a closure that runs on the goroutine of Do, and all
+// there is of a call that nobody asks about. What else an attempt has is made when it
+// is needed: when the closure fails, asks for Done, holds what it has, and when
+// somebody listens. It is not used again, for the closure may have kept it.
+type inlineCall struct {
+	context.Context // Do's
+	more            atomic.Pointer[more]
+	sel             *selector
+	ask             *Ask
+	began           int64
+	seq             uint64 // as attempt.seq
+	after           uint64 // the request submitted last when it began
+}
+
+// more is what only some inline calls have.
+type more struct {
+	told atomic.Bool // att is there, and its call counted as submitted and started
+
+	// mu guards what follows. Under it contexts are made and ended.
+	mu     sync.Mutex
+	ctx    context.Context // nil until somebody is to be told of its end
+	cancel context.CancelCauseFunc
+	att    *attempt // nil until needed
+	ended  bool     // the call is over
+}
+
+// over stands for the more of a call that is over and never had one.
+var over more
+
+// extend returns in's more.
+func (in *inlineCall) extend() *more {
+	for {
+		m := in.more.Load()
+		if m != nil && m != &over {
+			return m
+		}
+		if in.more.CompareAndSwap(m, &more{ended: m == &over}) && m == nil {
+			continue
+		}
+	}
+}
+
+// real returns the context that in stands for. The caller holds m.mu.
+func (m *more) real(in *inlineCall) context.Context {
+	if m.ctx == nil {
+		m.ctx, m.cancel = context.WithCancelCause(in.Context)
+		if limit := in.sel.core.cutOff(); limit > 0 {
+			end := m.cancel
+			timed, stop := context.WithDeadline(m.ctx, in.end(limit))
+			m.ctx, m.cancel = timed, func(cause error) { end(cause); stop() }
+		}
+		if m.ended {
+			m.cancel(nil)
+		}
+	}
+	return m.ctx
+}
+
+// cutOff is how long an attempt may run; 0: as long as it likes.
+func (c *core) cutOff() time.Duration {
+	if c.observe {
+		return 0
+	}
+	return c.attemptTimeout
+}
+
+// end is when the attempt's timeout is over.
+func (in *inlineCall) end(limit time.Duration) time.Time {
+	return in.sel.core.gate.time(add(in.began, limit))
+}
+
+// scopes are what the call belongs to.
+func (in *inlineCall) scopes() scopes {
+	return scopes{
+		{},
+		{Level: throttle.Selector, Key: in.sel.name},
+		{Level: throttle.Tenant, Key: in.ask.Tenant},
+		{Level: throttle.Bucket, Key: in.ask.Bucket},
+	}
+}
+
+// cancel ends the context, as that of an attempt; without a cause because the
+// attempt is over.
+func (in *inlineCall) cancel(cause error) {
+	m := in.extend()
+	m.mu.Lock()
+	m.ended = m.ended || cause == nil
+	if m.ctx == nil && cause == nil {
+		m.mu.Unlock()
+		return
+	}
+	m.real(in)
+	cancel := m.cancel
+	m.mu.Unlock()
+	cancel(cause) // not under mu: it calls what others have tied to the context
+}
+
+func (in *inlineCall) Done() <-chan struct{} {
+	m := in.extend()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.real(in).Done()
+}
+
+// Err looks at the clock where there is no timer yet.
+func (in *inlineCall) Err() error {
+	m := in.more.Load()
+	if m == nil {
+		if err := in.Context.Err(); err != nil {
+			return err
+		}
+		limit := in.sel.core.cutOff()
+		if limit == 0 || in.sel.core.now() < add(in.began, limit) {
+			return nil
+		}
+		m = in.extend()
+	} else if m == &over {
+		m = in.extend()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx == nil && !m.ended && in.sel.core.cutOff() == 0 {
+		return in.Context.Err()
+	}
+	return m.real(in).Err()
+}
+
+func (in *inlineCall) Deadline() (time.Time, bool) {
+	at, ok := in.Context.Deadline()
+	if limit := in.sel.core.cutOff(); limit > 0 {
+		if end := in.end(limit); !ok || end.Before(at) {
+			return end, true
+		}
+	}
+	return at, ok
+}
+
+// Value returns the attempt for the governor's own key and for that of
+// retry.FromContext in. The rest is asked of the context that there is.
+func (in *inlineCall) Value(key any) any {
+	switch key {
+	case token{}:
+		if a := in.attempt(); a != nil {
+			return a
+		}
+		return in.Context.Value(key) // an outer call may be running
+	case current.Key{}:
+		return in
+	}
+	if m := in.more.Load(); m != nil && m != &over {
+		m.mu.Lock()
+		ctx := m.ctx
+		m.mu.Unlock()
+		if ctx != nil { // so that in passes for a context of package context
+			return ctx.Value(key)
+		}
+	}
+	return in.Context.Value(key)
+}
+
+// AttemptInfo is for retry.FromContext.
+func (in *inlineCall) AttemptInfo() retry.Info {
+	return retry.Info{Attempt: 1, Started: in.sel.core.gate.time(in.began)}
+}
+
+// attempt returns the attempt that in is, with a request of its own; nil when the
+// call is over. From then on the call ends as others do.
+func (in *inlineCall) attempt() *attempt {
+	if in.more.Load() == &over {
+		return nil
+	}
+	m := in.extend()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.att == nil && !m.ended {
+		m.att = in.describe()
+		m.told.Store(true)
+	}
+	return m.att
+}
+
+// told reports whether in counts elsewhere.
+func (in *inlineCall) told() bool {
+	m := in.more.Load()
+	return m != nil && m.told.Load()
+}
+
+// describe makes the attempt and its request.
+func (in *inlineCall) describe() *attempt {
+	c := in.sel.core
+	r := &request{ctx: in.Context, enqueued: in.began, seq: c.door.number(), state: Running}
+	r.wish(c, in.ask)
+	r.history().order = 2*in.after + 1
+	in.sel.refs.Add(1)
+	l := in.sel.apart(in.sel.class(in.ask, 0))
+	a := &attempt{
+		Context: in, cancel: in.cancel, core: c, r: r, key: l, scopes: l.scopes(),
+		cost: int(r.cost), n: 1, seq: in.seq, granted: in.began, began: in.began,
+	}
+	a.class = class{laneKey: l.laneKey, lane: l, att: a}
+	r.class.Store(&a.class)
+	c.count.submitted.Add(1)
+	c.count.started.Add(1)
+	c.waits.add(0)
+	return a
+}

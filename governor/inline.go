@@ -1,0 +1,399 @@
+package governor
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/pool"
+)
+
+// actorOnly keeps calls off the fast path. Only tests set it.
+var actorOnly bool
+
+// inline is the fast path: it runs fn on the caller's goroutine if nothing speaks
+// against starting it this instant. Then it returns done, and the results are Do's.
+// Otherwise it has left nothing behind, and the call has to be queued.
+//
+// It passes the same gate as others do, in the same order, and the commit is the
+// last of it; see word. It overtakes nobody, since it needs an empty queue.
+func inline[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) (R, error)) (v R, err error, done bool) {
+	c := g.core
+	if fn == nil || ctx == nil || !c.healthy(ctx, &g.ask) {
+		return v, nil, false
+	}
+	s := g.names.peek(sel)
+	if s == nil {
+		if s, err = g.names.get(sel, c); err != nil {
+			return v, nil, false // the other path says so
+		}
+		s.refs.Add(-1)
+	}
+	in := &inlineCall{
+		Context: ctx, sel: s, ask: &g.ask,
+		// The order of these and of what follows matters; see word and receive.
+		after: c.door.newest(), seq: c.gate.seq.Load(), began: c.now(),
+	}
+	call := inlined[S, C]{core: c, in: in}
+	if !call.enter(g.conns, sel) {
+		return v, nil, false
+	}
+	defer func() {
+		switch call.stage {
+		case calling:
+			out := outcome{kind: exited}
+			if p := recover(); p != nil {
+				out = outcome{panicked, &PanicError{p, debug.Stack()}}
+			}
+			t := &rerun[C, R]{fn: fn}
+			call.settle(t, &t.request, out)
+			v, err = t.result()
+			done = true
+		case leaving:
+			call.leave() // a function of the user's has ended this
+		}
+	}()
+	call.stage = calling
+	v, err = fn(in, call.loan.Value())
+	if err == nil && call.succeed() {
+		return v, nil, true
+	}
+	out := in.attempt().answer(err) // what it panics with is taken for the closure's
+	call.stage = settled            // settle gives back everything by itself, whatever happens in it
+	t := &rerun[C, R]{fn: fn, val: v}
+	call.settle(t, &t.request, out)
+	v, err = t.result()
+	return v, err, true
+}
+
+// inlined is what an inline call has on its goroutine's stack.
+type inlined[S comparable, C any] struct {
+	core    *core
+	in      *inlineCall
+	cell    *cell
+	loan    pool.Loan[S, C]
+	permit  breaker.Permit
+	stage   inlineStage
+	keeps   bool // the slot stays in the cell
+	lax     bool // the limits were not asked
+	charged bool // they were, and are to be settled
+	conn    bool // loan is one
+}
+
+type inlineStage uint8
+
+const (
+	settled inlineStage = iota // nothing is to be given back, or somebody is at it
+	calling                    // the closure runs
+	leaving                    // it has returned well
+)
+
+// healthy reports whether nothing is known that speaks against an inline call.
+func (c *core) healthy(ctx context.Context, ask *Ask) bool {
+	return c.gate.word.calm() && !c.actorOnly && !ask.KeepConn && ask.valid() && ctx.Err() == nil
+}
+
+// enter brings the call to its start: slot, connection, limits, breaker, and last the
+// commit. What was taken goes back in reverse when one of them refuses; permits of
+// limits are lost then.
+func (i *inlined[S, C]) enter(conns *pool.Pool[S, C], sel S) bool {
+	c, in := i.core, i.in
+	if c.tooLate(in, in.began) {
+		return false
+	}
+	if i.cell, i.keeps = c.claim(in); i.cell == nil {
+		return false
+	}
+	if conns != nil {
+		if i.loan, i.conn = conns.Lend(sel); !i.conn {
+			c.vacate(i.cell, i.keeps)
+			return false
+		}
+	}
+	i.stage = leaving
+	defer func() {
+		if i.stage == leaving { // refused, or a function of the user's has ended this
+			if i.charged {
+				c.gate.burn(in.began, in)
+				c.relimit()
+			}
+			if i.conn {
+				i.loan.Unused()
+			}
+			c.vacate(i.cell, i.keeps)
+		}
+	}()
+	if !i.admitted() {
+		return false
+	}
+	i.stage = settled
+	return true
+}
+
+// dated reports whether there is a latest start.
+func (in *inlineCall) dated() bool {
+	_, dies := in.Context.Deadline()
+	return dies || !in.ask.StartBy.IsZero()
+}
+
+// tooLate reports whether the latest start has passed, which the other path says.
+func (c *core) tooLate(in *inlineCall, now int64) bool {
+	if at, ok := in.Context.Deadline(); ok && c.gate.ns(at) < now {
+		return true
+	}
+	by := in.ask.StartBy
+	return !by.IsZero() && c.gate.ns(by) < now
+}
+
+// admitted passes limits, breaker and commit, and begins what needs no place.
+func (i *inlined[S, C]) admitted() bool {
+	c, in := i.core, i.in
+	if i.lax = c.gate.lax.Load() && in.ask.Cost <= 1; !i.lax {
+		if i.charged = c.gate.takeNow(in); !i.charged {
+			return false
+		}
+	}
+	if c.breaker != nil {
+		var err error
+		if i.permit, err = c.breaker.Acquire(c.gate.time(in.began)); err != nil {
+			return false
+		}
+	}
+	// Where others were asked in between, time may have passed.
+	gone := (c.breaker != nil || !i.lax) && (in.Context.Err() != nil || in.dated() && c.tooLate(in, c.now()))
+	if gone || !c.gate.word.admitted() {
+		if c.breaker != nil {
+			c.breaker.Report(i.permit, c.gate.time(in.began), breaker.Neutral, 0)
+		}
+		return false
+	}
+	if c.retry != nil {
+		c.retry.Budget.Begin()
+	}
+	c.mindStuck()
+	if c.bus.Active() {
+		c.announce(in)
+	}
+	return true
+}
+
+// mindStuck sees to it that the actor looks for what is stuck.
+func (c *core) mindStuck() {
+	if c.stuckAfter > 0 && !c.timed.Load() && c.timed.CompareAndSwap(false, true) {
+		c.wakeUp() // to set its timer
+	}
+}
+
+// express starts a submitted request on a worker without asking the actor, under the
+// conditions of the fast path, and reports whether it did. What follows, the commit
+// included, is as if the actor had granted it.
+func (c *core) express(r *request, now int64) bool {
+	w := &c.gate.word
+	if r.flags&(keepConn|stream) != 0 || c.actorOnly || c.observe || !w.calm() {
+		return false
+	}
+	if c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
+		return false
+	}
+	if ok, _ := w.admit(c.slots); !ok {
+		return false
+	}
+	sel := r.sel()
+	var ls lease
+	if c.pool != nil {
+		if !c.pool.idle(sel.value) { // who has to open one is sent by the actor
+			c.releaseSlot(nil, false)
+			return false
+		}
+		var ok bool
+		if ls, ok = c.pool.reserve(sel.value); !ok {
+			c.releaseSlot(nil, false)
+			return false
+		}
+	}
+	l := sel.apart(r.class.Load())
+	a := c.attempt(r, l, l.scopes(), ls)
+	if ls != nil && !ls.Ready() || !c.gate.enter(now, &a.scopes, a, false) {
+		if ls != nil {
+			ls.Release()
+		}
+		c.releaseSlot(nil, false)
+		return false
+	}
+	r.seq = c.door.number()
+	c.count.submitted.Add(1)
+	if c.bus.Active() {
+		c.used.Store(true)
+		c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
+	}
+	c.mindStuck()
+	c.start(a, now)
+	return true
+}
+
+// announce tells of an inline call that starts.
+func (c *core) announce(in *inlineCall) {
+	a := in.attempt()
+	c.used.Store(true)
+	c.emit(event.Event{Kind: event.Submitted, Request: a.r.seq})
+	c.emit(event.Event{Kind: event.Started, Request: a.r.seq, Attempt: 1})
+	if c.bus.Wants(event.Depleted) && c.taken() >= c.slots {
+		c.wakeUp()
+	}
+}
+
+// succeed ends a call of which nothing is to be told, and reports whether it was
+// one. Everything is counted before anything goes back.
+func (i *inlined[S, C]) succeed() bool {
+	c, in := i.core, i.in
+	now := c.now()
+	took := now - in.began
+	late := c.observe && c.attemptTimeout > 0 && took > int64(c.attemptTimeout)
+	if late || in.Err() != nil || !in.more.CompareAndSwap(nil, &over) {
+		return false
+	}
+	i.stage = leaving
+	if c.retry != nil {
+		c.retry.Budget.End()
+	}
+	if b := bucket(took); b < quick {
+		c.gate.accepted(now, in, i.lax, true)
+		i.cell.ended[b].Add(1)
+	} else {
+		c.gate.accepted(now, in, i.lax, false)
+		c.count.submitted.Add(1)
+		c.count.started.Add(1)
+		c.waits.add(0)
+		c.calls.add(took)
+		c.count.succeeded.Add(1)
+	}
+	if !i.lax {
+		c.relimit()
+	}
+	if c.breaker != nil {
+		c.breaker.Report(i.permit, c.gate.time(now), breaker.Success, time.Duration(took))
+		if c.gate.word.minded() {
+			c.wakeUp() // it may have changed
+		}
+	}
+	i.stage = settled
+	i.leave()
+	return true
+}
+
+// leave gives the connection and the slot back.
+func (i *inlined[S, C]) leave() {
+	if i.conn {
+		i.loan.Release()
+	}
+	i.core.vacate(i.cell, i.keeps)
+}
+
+// settle ends any other call as that of a worker is ended, with t for what may
+// follow. Later attempts run on workers.
+func (i *inlined[S, C]) settle(t task, r **request, out outcome) {
+	a := i.in.attempt()
+	*r = a.r
+	a.r.mu.Lock() // Close may have abandoned it
+	a.r.task = t
+	a.r.mu.Unlock()
+	a.cell, a.lax, a.charged, a.out = i.cell, i.lax, i.charged, out
+	if i.conn {
+		a.lease = i.loan
+	}
+	a.permit, a.permitted = i.permit, i.core.breaker != nil
+	i.stage = settled
+	a.core.settleFor(a)
+}
+
+// settleFor settles an attempt that ran on the goroutine of Do. What reads errors is
+// the user's, and may end its goroutine, which is not to be the caller's.
+func (c *core) settleFor(a *attempt) {
+	if a.out.kind != ran || a.out.err == nil {
+		c.settle(a)
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer c.settle(a)
+		if l := a.key; c.weight != nil && l != a.r.sel().alone { // it may go back into the queue
+			l.weight = c.weigh(l.tenant)
+		}
+	}()
+	<-done
+}
+
+// rerun is the task of a request that began inline.
+type rerun[C, R any] struct {
+	request *request
+	fn      func(context.Context, C) (R, error)
+	val     R // guarded by request.mu
+}
+
+func (t *rerun[C, R]) open(ctx context.Context, l lease) error { return dial[C](ctx, l) }
+
+func (t *rerun[C, R]) run(a *attempt) error { return call(a, t.request, t.fn, &t.val) }
+
+func (t *rerun[C, R]) completed() {}
+
+func (t *rerun[C, R]) clear() {
+	var none R
+	t.val = none
+}
+
+// result waits for the request to be complete.
+func (t *rerun[C, R]) result() (v R, err error) {
+	t.request.mu.Lock()
+	state := t.request.state
+	t.request.mu.Unlock()
+	if state != Done {
+		<-t.request.Done()
+	}
+	t.request.mu.Lock()
+	defer t.request.mu.Unlock()
+	if err = t.request.failure(); err != ErrAbandoned {
+		v = t.val
+	}
+	return v, err
+}
+
+// inlineStats adds what cells count.
+func (c *core) inlineStats(s *Stats) {
+	sums, all := c.cells.sum()
+	begun := all
+	for in := range c.cells.running {
+		if !in.told() {
+			begun++
+		}
+	}
+	s.Submitted += begun
+	s.Started += begun
+	s.Succeeded += all
+	// A call that ends just now is in neither count for a moment.
+	c.most.submitted, c.most.started = max(c.most.submitted, s.Submitted), max(c.most.started, s.Started)
+	s.Submitted, s.Started = c.most.submitted, c.most.started
+	s.Wait, s.Call = c.waits.summary(begun), c.calls.summary(sums[:]...)
+}
+
+// stuckInline looks for inline calls that run for longer than StuckAfter, and sees
+// to it that the actor looks again as long as there are calls.
+func (c *core) stuckInline(now int64, stuck []event.Event) []event.Event {
+	if !c.timed.Load() {
+		return stuck
+	}
+	c.timed.Store(false) // a call that starts from here on sets it again
+	for in := range c.cells.running {
+		at := add(in.began, c.stuckAfter)
+		if at > now {
+			c.nextStuck = min(c.nextStuck, at)
+			c.timed.Store(true)
+		} else if a := in.attempt(); a != nil && !a.reported {
+			a.reported = true
+			stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
+		}
+	}
+	return stuck
+}

@@ -1,0 +1,53 @@
+package pool
+
+// Loan is the loan of an idle connection, as [Pool.Lend] made it. It must be given
+// back exactly once, by Release, Unused or Discard, on any goroutine, and not be used
+// after that: unlike a Reservation it does not notice. The zero Loan is none; it
+// has the zero C and cannot be given back.
+type Loan[S comparable, C any] struct {
+	pool *Pool[S, C]
+	conn *conn[S, C]
+}
+
+// Lend lends out an idle connection for sel that needs no check. It returns false
+// when there is none: then Reserve may find another way. It neither blocks nor calls
+// a hook nor allocates.
+func (p *Pool[S, C]) Lend(sel S) (Loan[S, C], bool) {
+	if !sane(sel) {
+		return Loan[S, C]{}, false
+	}
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.sels[sel]
+	if e == nil || len(e.idle) == 0 || p.closed {
+		return Loan[S, C]{}, false
+	}
+	c := e.idle[len(e.idle)-1]
+	if p.unfit(c, now) != nil || p.dueForCheck(c, now) {
+		return Loan[S, C]{}, false
+	}
+	p.takeLocked(c)
+	p.n.reused++
+	return Loan[S, C]{p, c}, true
+}
+
+// Value returns the connection.
+func (l Loan[S, C]) Value() (c C) {
+	if l.conn != nil {
+		c = l.conn.value
+	}
+	return c
+}
+
+// Ready reports true: there is nothing to be opened or checked.
+func (l Loan[S, C]) Ready() bool { return true }
+
+// Release gives the connection back after use, as Release of a Reservation does.
+func (l Loan[S, C]) Release() { l.pool.putBack(l.conn, true) }
+
+// Unused gives the connection back as if it had not been lent.
+func (l Loan[S, C]) Unused() { l.pool.putBack(l.conn, false) }
+
+// Discard has the connection closed, as Discard of a Reservation does.
+func (l Loan[S, C]) Discard(cause error) { l.pool.discard(l.conn, cause) }
