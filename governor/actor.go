@@ -32,6 +32,7 @@ type core struct {
 	left     int        // requests that left the queue in this round
 	backoffs int        // requests that wait in no lane
 	minding  int        // waiting requests that have a latest start
+	earliest int64      // none of them has an earlier one; not used while there are none
 	paused   bool
 	stage    stage
 	poolWait bool // a goroutine waits for the pool's end
@@ -169,13 +170,13 @@ func (c *core) round(now int64) int64 {
 // news wakes the lanes parked on scopes that changed, and fails requests that a
 // new end makes wait too long.
 func (c *core) news(now int64) (next int64) {
-	var later bool
-	c.scopes, later, next = c.gate.news(c.scopes[:0], c.scopeEvent)
+	var last int64
+	c.scopes, last, next = c.gate.news(c.scopes[:0], c.scopeEvent)
 	for _, st := range c.scopes {
 		c.sched.wakeAll(&st.parked)
 	}
-	if later {
-		c.sweep(now)
+	if last != 0 {
+		c.sweep(now, last)
 	}
 	clear(c.scopes)
 	return next

@@ -18,7 +18,8 @@ type GroupConfig[S comparable, C any] struct {
 	Config func(host string) (Config[S, C], error)
 
 	// MaxHosts bounds the governors, and the evicted ones of which something is
-	// remembered. 0 means 1,000.
+	// remembered; and apart from those, but no tighter than 100, the evicted ones
+	// whose connections are still being closed. 0 means 1,000.
 	MaxHosts int
 
 	// IdleTimeout is how long a governor has to do nothing before it is evicted;
@@ -99,7 +100,7 @@ func NewGroup[S comparable, C any](cfg GroupConfig[S, C]) (*Group[S, C], error) 
 //
 // It returns the error of GroupConfig.Config or of New, and asks again next time;
 // ErrTooManyHosts when MaxHosts are in use (the eight that were asked for longest ago
-// are looked at for an idle one); ErrClosed after Close or Shutdown. With a governor
+// are looked at for an idle one) or too many are being closed; ErrClosed after Close or Shutdown. With a governor
 // there it costs a mutex and a map access.
 func (g *Group[S, C]) Get(host string) (*Governor[S, C], error) {
 	if len(host) > maxHost {
@@ -112,6 +113,9 @@ func (g *Group[S, C]) Get(host string) (*Governor[S, C], error) {
 		case g.closed:
 			g.mu.Unlock()
 			return nil, ErrClosed
+		case m == nil && g.crowded():
+			g.mu.Unlock()
+			return nil, ErrTooManyHosts
 		case m == nil && len(g.hosts) >= g.cfg.MaxHosts:
 			if !g.makeRoom() {
 				g.mu.Unlock()

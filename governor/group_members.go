@@ -119,6 +119,20 @@ func (g *Group[S, C]) tidy(n int) {
 	}
 }
 
+// crowded reports whether too many evicted governors have not ended yet. The caller
+// holds mu.
+func (g *Group[S, C]) crowded() bool {
+	most := max(g.cfg.MaxHosts, minEnding)
+	if len(g.ending) >= most {
+		g.tidy(len(g.ending))
+	}
+	return len(g.ending) >= most
+}
+
+// minEnding is how many evicted governors may be about to end in any case: each takes
+// a moment.
+const minEnding = 100
+
 // makeRoom makes room for one more host, and reports whether the caller may look
 // again. It holds mu, but not all the time.
 func (g *Group[S, C]) makeRoom() bool {

@@ -1,6 +1,10 @@
 package governor
 
-import "github.com/flyball-go/flyball/throttle"
+import (
+	"time"
+
+	"github.com/flyball-go/flyball/throttle"
+)
 
 // laneKey names a lane.
 type laneKey struct {
@@ -30,10 +34,12 @@ type lane struct {
 	list       *laneList // where it is linked, nil when nowhere
 	prev, next *lane
 	line       *line
-	at         int64  // when a timed lane becomes ready
-	order      uint64 // in which it was put into sched.timed, or in turn
-	idx        int32  // in sched.timed
-	parked     bool   // its requests are not counted in word.queued
+	wait       time.Duration // how long the limit that refused it last said
+	had, keeps uint8         // by level: lines in which its turn has come, and of which it is next though it waits in another
+	at         int64         // when a timed lane becomes ready
+	order      uint64        // in which it was put into sched.timed, or in turn
+	idx        int32         // in sched.timed
+	parked     bool          // its requests are not counted in word.queued
 
 	turns  *turns // in which it waits for its turn, nil when in none
 	share  *share // there, unless it is the only one

@@ -18,10 +18,12 @@ func (c *core) pump(now int64) {
 	}
 	for c.hostAt == 0 {
 		l := c.sched.next(c.full())
-		if l == nil {
+		switch {
+		case l != nil:
+			c.serve(l, now)
+		case !c.sched.tryLines(now):
 			return
 		}
-		c.serve(l, now)
 	}
 }
 
@@ -122,7 +124,7 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, opening bo
 		c.hostAt = add(now, wait)
 		c.emit(event.Event{Kind: event.LimitRefused, Delay: wait})
 	default:
-		c.sched.waitInLine(l, sc[per], add(now, wait))
+		c.sched.waitInLine(l, sc[per], now, wait)
 		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
 	}
 	return false

@@ -79,10 +79,12 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	return nil
 }
 
-// sweep fails the requests that a new cooldown makes wait too long. It looks at
-// every lane, and into those in which anybody could mind.
-func (c *core) sweep(now int64) {
-	if !c.gate.word.held() || c.observe {
+// sweep fails the requests that new cooldowns, of which the last ends at last, make
+// wait too long. It looks at every lane, and into those in which anybody could mind,
+// unless nobody can.
+func (c *core) sweep(now, last int64) {
+	soon := c.maxWait < 0 || last-now <= int64(c.maxWait)
+	if !c.gate.word.held() || c.observe || soon && (c.minding == 0 || last < c.earliest) {
 		return
 	}
 	for _, l := range c.sched.lanes {
@@ -195,6 +197,9 @@ func (c *core) back(r *request, now int64) {
 // wakes for it.
 func (c *core) mind(r *request) {
 	if r.flags&dated != 0 {
+		if by := r.startBy(); c.minding == 0 || by < c.earliest {
+			c.earliest = by
+		}
 		c.minding++
 		if r.flags&ctxDeadline == 0 {
 			c.timers.fix(r)

@@ -194,15 +194,17 @@ func (g *gate) clear(now int64, sc throttle.Scope) bool {
 }
 
 // news returns the scopes that changed since the last call, and when the next
-// is due. later says that a cooldown now ends later than before. emit tells of
-// ramps that have begun.
-func (g *gate) news(buf []*scope, emit func(event.Kind, *scope)) (changed []*scope, later bool, next int64) {
+// is due. last is the latest end of those that now end later than before, 0 when
+// there is none. emit tells of ramps that have begun.
+func (g *gate) news(buf []*scope, emit func(event.Kind, *scope)) (changed []*scope, last, next int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	buf = append(buf, g.changed...)
 	for _, st := range g.changed {
 		st.touched = false
-		later = later || st.later
+		if st.later {
+			last = max(last, st.until)
+		}
 		st.later = false
 		if ramps := st.phase == ramping; ramps != st.told {
 			if st.told = ramps; ramps {
@@ -212,5 +214,5 @@ func (g *gate) news(buf []*scope, emit func(event.Kind, *scope)) (changed []*sco
 	}
 	clear(g.changed)
 	g.changed = g.changed[:0]
-	return buf, later, g.timers.next()
+	return buf, last, g.timers.next()
 }

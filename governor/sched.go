@@ -14,6 +14,7 @@ type sched struct {
 	lanes map[laneKey]*lane
 	ready turns
 	kept  laneList // in turn, too, and in need of no slot
+	apart laneList // kept ones that wait for a limit
 	timed heap[*lane]
 	stamp uint64  // the last lane.order
 	due   []*lane // buffer of tick
