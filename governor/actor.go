@@ -29,6 +29,7 @@ type core struct {
 	msgs     []message  // buffer for door.take
 	noConn   laneList   // lanes that wait for the pool
 	hostAt   int64      // nothing starts before; 0: no such time
+	lineAt   int64      // when a line is to be tried, if it is time that it waits for
 	left     int        // requests that left the queue in this round
 	backoffs int        // requests that wait in no lane
 	minding  int        // waiting requests that have a latest start
@@ -160,7 +161,7 @@ func (c *core) round(now int64) int64 {
 	c.door.left(c.left, c.sched.n == 0)
 	c.left = 0
 	c.moods()
-	next := min(c.timers.next(), c.sched.timed.next(), c.sched.lineTimes.next(), due, c.stuck(now))
+	next := min(c.timers.next(), c.sched.timed.next(), c.lineAt, due, c.stuck(now))
 	if c.hostAt != 0 {
 		next = min(next, c.hostAt)
 	}
@@ -171,7 +172,7 @@ func (c *core) round(now int64) int64 {
 // new end makes wait too long.
 func (c *core) news(now int64) (next int64) {
 	var last int64
-	c.scopes, last, next = c.gate.news(c.scopes[:0], c.scopeEvent)
+	c.scopes, last, next = c.gate.news(c.scopes[:0], c.scopeEvent, c.sched.owe)
 	for _, st := range c.scopes {
 		c.sched.wakeAll(&st.parked)
 	}

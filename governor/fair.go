@@ -51,8 +51,9 @@ func (l *lane) ageOf(ageing float64) int64 {
 	return b ^ int64(uint64(b>>63)>>1)
 }
 
-// add puts l in turn. credit is the virtual time that it has paid for its head.
-func (f *fair) add(l *lane, credit uint64) {
+// add puts l in turn. credit is the virtual time that it has paid for its head; less
+// than 0: that it owes.
+func (f *fair) add(l *lane, credit int64) {
 	lv := f.levels[l.priority]
 	if lv == nil {
 		lv = newLevel(l.priority)
@@ -85,7 +86,7 @@ func (f *fair) age(l *lane) {
 	f.ages.fix((*aged)(l))
 }
 
-func (f *fair) remove(l *lane) (credit uint64) {
+func (f *fair) remove(l *lane) (credit int64) {
 	f.ages.remove((*aged)(l))
 	lv := l.share.level
 	if credit = lv.remove(l); len(lv.shares) > 0 {
@@ -148,13 +149,13 @@ func (f *fair) older(l *lane) {
 // turns is a fair that costs nothing while at most one lane is in it.
 type turns struct {
 	only *lane
-	paid uint64 // its credit
-	fair *fair  // nil until there were two
+	paid int64 // its credit
+	fair *fair // nil until there were two
 }
 
 // add puts l in turn. credit is the virtual time that it has paid for its head,
-// forever when it has paid all.
-func (q *turns) add(l *lane, ageing float64, credit uint64) {
+// itsTurn when it has paid all.
+func (q *turns) add(l *lane, ageing float64, credit int64) {
 	l.turns = q
 	switch {
 	case q.only == nil && (q.fair == nil || len(q.fair.levels) == 0):
@@ -171,10 +172,10 @@ func (q *turns) add(l *lane, ageing float64, credit uint64) {
 }
 
 // remove takes l out of turn and returns its credit, for when it comes back.
-func (q *turns) remove(l *lane) (credit uint64) {
+func (q *turns) remove(l *lane) (credit int64) {
 	if l.turns = nil; q.only == l {
 		q.only = nil
-		return forever
+		return itsTurn
 	}
 	return q.fair.remove(l)
 }

@@ -247,7 +247,7 @@ func compareWithModel(t *testing.T, seed uint64) {
 	now := int64(0)
 	for step := range 3000 {
 		now += int64(pick(9))
-		switch n := rng.IntN(20); {
+		switch n := rng.IntN(21); {
 		case n < 8:
 			key := laneKey{sel: sel, tenant: fmt.Sprint(rng.IntN(tenants)), bucket: fmt.Sprint(rng.IntN(3)), priority: int32(rng.IntN(priorities))}
 			l := s.lane(key, forever)
@@ -334,6 +334,14 @@ func compareWithModel(t *testing.T, seed uint64) {
 			if l != nil {
 				m.take(m.of(l))
 				s.park(l, &parked)
+			}
+		case n == 19 && len(m.lanes) > 0:
+			l, cost := m.lanes[rng.IntN(len(m.lanes))].l, rng.IntN(60)-20
+			s.owe(debt{l, cost})
+			if lv := m.levels[l.priority]; !m.alone && lv != nil && lv.tenants[l.tenant] != nil {
+				front := m.front(l.priority, l.tenant)
+				lv.tenants[l.tenant].base += float64(cost) / front.weight
+				m.reprice(front)
 			}
 		default:
 			if l := parked.head; l != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -131,6 +132,59 @@ func TestTenantsShareByWeightAndCost(t *testing.T) {
 		}
 	}
 }
+
+func TestTenantsShareByWhatCallsTrulyCost(t *testing.T) {
+	for _, per := range []throttle.Level{throttle.Host, throttle.Bucket} {
+		for _, tt := range []struct{ ask, light, heavy, n, want int }{
+			{1, 1, 4, 50, 10}, // charged on top
+			{1, 1, 4, 51, 10},
+			{10, 1, 10, 54, 5},     // given back
+			{1, 1, 1 << 30, 40, 1}, // of both the first is started before anything is known
+		} {
+			b := newBucket(t, 1e6, 1<<30)
+			bubble(t, func(c *governor.PlainConfig) {
+				c.NoPace, c.Workers = true, 1
+				if per == throttle.Bucket {
+					b, c.Workers = newBucket(t, float64(tt.ask), tt.ask), 1+tt.n%2
+				}
+				c.Limits = []governor.Limit{{Per: per, Limiter: unsettled{b}}}
+			}, func(t *testing.T, g *governor.Plain) {
+				var order []string
+				run := func(name string, cost int) {
+					view := g.With(governor.Ask{Tenant: name, Bucket: "b", Cost: tt.ask})
+					for range tt.n {
+						governor.Submit(t.Context(), view, "", governor.Func(func(ctx context.Context) (int, error) {
+							countingMu.Lock()
+							order = append(order, name)
+							countingMu.Unlock()
+							return 0, governor.Settle(ctx, cost)
+						}))
+					}
+				}
+				g.Pause()
+				run("heavy", tt.heavy)
+				run("light", tt.light)
+				g.Resume()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				n := 0
+				for _, name := range order[:tt.n] {
+					if name == "heavy" {
+						n++
+					}
+				}
+				if n < tt.want || n > tt.want+1 {
+					t.Errorf("%v %+v: heavy has %d of %d, want %d", per, tt, n, tt.n, tt.want)
+				}
+			})
+		}
+	}
+}
+
+// unsettled is a limiter that takes no notice of true costs.
+type unsettled struct{ limiter.Limiter }
+
+func (unsettled) Settle(time.Time, string, int, int) {}
 
 func TestTenantOfManyLanesGetsNoMoreThanAnother(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers = true, 1 }, func(t *testing.T, g *governor.Plain) {

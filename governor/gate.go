@@ -41,6 +41,7 @@ type gate struct {
 	table   map[throttle.Scope]*scope
 	timers  heap[*scope]
 	changed []*scope // for the actor to look at
+	debts   []debt   // likewise
 	limits  []limit
 	relaxed []limiter.Lax          // limits, if all of them are such; nil otherwise
 	cells   *cells                 // of inline calls

@@ -43,7 +43,8 @@ type lane struct {
 
 	turns  *turns // in which it waits for its turn, nil when in none
 	share  *share // there, unless it is the only one
-	credit uint64 // what it has paid in sched.ready for its head
+	credit int64  // what it has paid in sched.ready for its head
+	owes   int64  // in the line that it joins next: what its last start cost more than was charged
 	age    int64  // what it is sorted by in fair.ages
 	ageIdx int32
 }

@@ -49,7 +49,8 @@ func (s *sched) ahead(l *lane, sc *scopes, limits []limit) *line {
 // may need more or be less urgent, it is tried at once; what is less urgent and about
 // to be tried goes back for that.
 func (s *sched) join(l *lane, q *line) {
-	s.enter(l, q, 0)
+	s.enter(l, q, -l.owes)
+	l.owes = 0
 	if b := q.next; b != nil && b.line == q && b.priority < l.priority {
 		q.next, b.line = nil, nil
 		s.enter(b, q, ahead)
@@ -59,7 +60,7 @@ func (s *sched) join(l *lane, q *line) {
 	}
 }
 
-func (s *sched) enter(l *lane, q *line, credit uint64) {
+func (s *sched) enter(l *lane, q *line, credit int64) {
 	s.quitLine(l)
 	s.out(l)
 	q.lanes.add(l, s.ageing, credit)

@@ -12,16 +12,20 @@ import (
 // pump starts what can be started. Every turn of the loop starts a request,
 // ends one, or takes a lane out of turn.
 func (c *core) pump(now int64) {
-	c.hostAt = 0
+	c.hostAt, c.lineAt = 0, forever
 	if c.paused || c.stage == closing {
 		return
 	}
 	for c.hostAt == 0 {
-		l := c.sched.next(c.full())
+		full := c.full()
+		l := c.sched.next(full)
 		switch {
 		case l != nil:
 			c.serve(l, now)
+		case full:
+			return // whoever has just started in a line has not come back to it
 		case !c.sched.tryLines(now):
+			c.lineAt = c.sched.lineTimes.next()
 			return
 		}
 	}

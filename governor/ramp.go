@@ -195,8 +195,8 @@ func (g *gate) clear(now int64, sc throttle.Scope) bool {
 
 // news returns the scopes that changed since the last call, and when the next
 // is due. last is the latest end of those that now end later than before, 0 when
-// there is none. emit tells of ramps that have begun.
-func (g *gate) news(buf []*scope, emit func(event.Kind, *scope)) (changed []*scope, last, next int64) {
+// there is none. emit tells of ramps that have begun, owed of what starts turned out to cost.
+func (g *gate) news(buf []*scope, emit func(event.Kind, *scope), owed func(debt)) (changed []*scope, last, next int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	buf = append(buf, g.changed...)
@@ -214,5 +214,10 @@ func (g *gate) news(buf []*scope, emit func(event.Kind, *scope)) (changed []*sco
 	}
 	clear(g.changed)
 	g.changed = g.changed[:0]
+	for _, d := range g.debts {
+		owed(d)
+	}
+	clear(g.debts)
+	g.debts = g.debts[:0]
 	return buf, last, g.timers.next()
 }

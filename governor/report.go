@@ -256,6 +256,9 @@ func (g *gate) settleUp(now int64, a *attempt) {
 		return
 	}
 	used := int(a.used)
+	if g.word.minded() { // otherwise nobody waits that it would be fair to
+		g.debts = append(g.debts, debt{a.key, max(1, used) - max(1, a.cost)})
+	}
 	for i := range g.limits {
 		l := &g.limits[i]
 		key, u := a.scopes[l.Per].Key, used

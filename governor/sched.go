@@ -93,6 +93,7 @@ func (s *sched) remove(r *request) {
 // whoever gave it that has uncounted it.
 func (s *sched) started(l *lane) {
 	s.leaveLine(l) // the next may be tried
+	l.owes = 0
 	r, last := l.first(), l.n == 1
 	if !last {
 		l.remove(r)
@@ -226,8 +227,12 @@ func (s *sched) tick(now int64) {
 	}
 	clear(s.due)
 	s.due = s.due[:0]
-	s.tryLines(now)
 }
 
 // wakeTimed puts back everything that waits for a time.
-func (s *sched) wakeTimed() { s.tick(forever) }
+func (s *sched) wakeTimed() {
+	s.tick(forever)
+	for _, q := range s.lineTimes.s {
+		q.at = 0 // of all: the heap is in order
+	}
+}

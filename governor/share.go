@@ -58,7 +58,10 @@ const (
 
 // ahead is the credit of a lane that has paid for its head, and is to be the next
 // of its level.
-const ahead = math.MaxUint64
+const ahead = math.MaxInt64
+
+// itsTurn is the credit of a lane that has paid for its head.
+const itsTurn = ahead - 1
 
 // weigh asks for the weight of a tenant.
 func (c *core) weigh(tenant string) (w int32) {
@@ -83,14 +86,14 @@ func newLevel(priority int32) *level {
 	return &level{priority: priority, shares: make(map[string]*share), byTag: make(map[uint64]*round)}
 }
 
-func (lv *level) add(l *lane, credit uint64) {
+func (lv *level) add(l *lane, credit int64) {
 	sh, price := lv.shares[l.tenant], l.price()
 	switch {
 	case sh == nil:
-		sh = &share{level: lv, tenant: l.tenant, base: lv.now - min(credit, price)}
+		sh = &share{level: lv, tenant: l.tenant, base: lv.now - uint64(min(credit, int64(price)))}
 		lv.shares[l.tenant] = sh
 		sh.lanes.push(l)
-	case credit >= price: // it was this lane's turn
+	case credit >= int64(price): // it was this lane's turn
 		sh.base = lv.now - price
 		sh.lanes.pushFront(l)
 	default:
@@ -120,14 +123,14 @@ func (lv *level) lead(sh *share) {
 }
 
 // remove returns the virtual time that l has paid for its head, which is not lost
-// when something keeps it back: forever when it was l's turn.
-func (lv *level) remove(l *lane) (credit uint64) {
+// when something keeps it back: itsTurn when it was l's; less than 0 when it owes.
+func (lv *level) remove(l *lane) (credit int64) {
 	sh := l.share
 	switch {
 	case lv.next() == l:
-		credit = forever
+		credit = itsTurn
 	case sh.lanes.head == l:
-		credit = lv.now - sh.base
+		credit = int64(lv.now - sh.base)
 	}
 	l.unlink()
 	l.share = nil
@@ -151,6 +154,47 @@ func (lv *level) started(l *lane) {
 	sh.base = lv.now
 	l.unlink()
 	sh.lanes.push(l)
+	lv.price(sh)
+}
+
+// debt is what a start of a lane's tenant cost more than it was charged, or less.
+type debt struct {
+	lane *lane // or one like it; see selector.apart
+	cost int
+}
+
+// mostOwed bounds what is owed, so that tags can be compared.
+const mostOwed = 1 << 60
+
+// owe charges a tenant for what a start turned out to cost: where it is in turn, and,
+// unless that is in a line, in the line that its lane joins before its next start. Who
+// has nothing that waits owes nothing.
+func (s *sched) owe(d debt) {
+	s.ready.owe(d)
+	l := s.lanes[d.lane.laneKey]
+	switch {
+	case l == nil:
+	case l.turns != nil && l.turns != &s.ready:
+		l.turns.owe(d)
+	default:
+		l.owes = max(-mostOwed, min(l.owes+l.worth(d.cost), mostOwed))
+	}
+}
+
+// worth is the virtual time of a cost for l.
+func (l *lane) worth(cost int) int64 { return int64(cost) * perCost / int64(max(1, l.weight)) }
+
+func (q *turns) owe(d debt) {
+	if q.fair == nil {
+		return
+	}
+	lv := q.fair.levels[d.lane.priority]
+	if lv == nil || lv.shares[d.lane.tenant] == nil {
+		return
+	}
+	sh := lv.shares[d.lane.tenant]
+	owes := int64(sh.base-lv.now) + sh.lanes.head.worth(d.cost)
+	sh.base = lv.now + uint64(max(-mostOwed, min(owes, mostOwed)))
 	lv.price(sh)
 }
 
