@@ -28,12 +28,13 @@ type crowd struct {
 // needed: dead goroutines' descriptors, grown tables.
 var crowds = map[string]crowd{}
 
-// childEnv names the crowd that this process is to measure.
+// childEnv names the crowd, or the bubble and how many seeds ("F2gov*6"), that this process is to measure.
 const childEnv = "FLYBALL_BENCH_CROWD"
 
 // footprint is what a child found, for one of the n.
 type footprint struct {
 	Bytes   float64 `json:"bytes"`   // growth of heap and stacks, after collection
+	Stack   float64 `json:"stack"`   // of these the stacks
 	Mallocs float64 `json:"mallocs"` // allocations, those collected since included
 }
 
@@ -41,6 +42,11 @@ type footprint struct {
 // vary, so three passes are the most.
 func memory(id string, ours, peer crowd) func(passes int) ([]sample, error) {
 	crowds[id+"/ours"], crowds[id+"/peer"] = ours, peer
+	return beside(id, func(ours, peer footprint) sample { return sample{ours.Bytes, peer.Bytes, ours.Mallocs} })
+}
+
+// beside measures the two crowds of id.
+func beside(id string, of func(ours, peer footprint) sample) func(passes int) ([]sample, error) {
 	return func(passes int) ([]sample, error) {
 		samples := make([]sample, min(passes, 3))
 		for i := range samples {
@@ -52,7 +58,7 @@ func memory(id string, ours, peer crowd) func(passes int) ([]sample, error) {
 			if err != nil {
 				return nil, fmt.Errorf("peer: %w", err)
 			}
-			samples[i] = sample{a.Bytes, b.Bytes, a.Mallocs}
+			samples[i] = of(a, b)
 		}
 		return samples, nil
 	}
@@ -60,25 +66,34 @@ func memory(id string, ours, peer crowd) func(passes int) ([]sample, error) {
 
 // spawn measures a crowd in a copy of this program.
 func spawn(id string) (f footprint, err error) {
-	self, err := os.Executable()
+	out, err := respawn(id)
 	if err != nil {
-		return f, err
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), childEnv+"="+id)
-	out, err := cmd.Output()
-	if err != nil {
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
-			line, _, _ := strings.Cut(string(exit.Stderr), "\n")
-			err = errors.New(line)
-		}
 		return f, err
 	}
 	return f, json.Unmarshal(out, &f)
 }
 
-// child measures one crowd and prints its footprint.
+// respawn returns what a copy of this program prints that is told to be the child id.
+func respawn(id string) ([]byte, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childEnv+"="+id)
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+		line, _, _ := strings.Cut(string(exit.Stderr), "\n")
+		err = errors.New(line)
+	}
+	return out, err
+}
+
+// child measures one crowd and prints its footprint, or runs a bubble.
 func child(id string, stdout, stderr io.Writer) int {
+	if strings.Contains(id, "*") {
+		bubbled(id, stdout, stderr)
+	}
 	c, ok := crowds[id]
 	if !ok {
 		fmt.Fprintf(stderr, "there is no crowd %q\n", id)
@@ -112,6 +127,7 @@ func (c crowd) measure() (footprint, error) {
 	runtime.KeepAlive(fill)
 	return footprint{
 		Bytes:   float64(bytes(after)-bytes(before)) / float64(c.n),
+		Stack:   float64(int64(after.StackInuse)-int64(before.StackInuse)) / float64(c.n),
 		Mallocs: float64(after.Mallocs-before.Mallocs) / float64(c.n),
 	}, nil
 }

@@ -21,7 +21,7 @@ func init() {
 	blind := scenario{limit: learns(limiter.AdaptiveConfig{Start: 1000})}
 	add(row{
 		id: "F2/blind", what: "neither the quota nor the window is known: time for 20,000 calls", peer: "an oracle", unit: "ns",
-		measure: blind.compare(true, func(o outcome) float64 { return float64(o.elapsed) }),
+		measure: blind.compare(true, func(o outcome) float64 { return float64(o.Elapsed) }),
 	})
 	for _, s := range []scenario{
 		{"F1", "a quota that is known", knows(300, window), 0, 0, 1.015, 0, 0},
@@ -31,15 +31,15 @@ func init() {
 		add(
 			row{
 				id: s.id, what: s.what + ": time for 20,000 calls", peer: "an oracle", unit: "ns", target: []bound{{ratio, s.slower}},
-				measure: s.compare(true, func(o outcome) float64 { return float64(o.elapsed) }),
+				measure: s.compare(true, func(o outcome) float64 { return float64(o.Elapsed) }),
 			},
 			row{
 				id: s.id + "/refused", what: s.what + ": refusals", peer: "a cooldown alone", unit: "calls", target: []bound{{amount, s.refused}},
-				measure: s.compare(false, func(o outcome) float64 { return float64(o.refused) }),
+				measure: s.compare(false, func(o outcome) float64 { return float64(o.Refused) }),
 			},
 			row{
 				id: s.id + "/wait", what: s.what + ": longest wait asked for", peer: "a cooldown alone", unit: "ns", target: []bound{{amount, float64(s.wait)}},
-				measure: s.compare(false, func(o outcome) float64 { return float64(o.longest) }),
+				measure: s.compare(false, func(o outcome) float64 { return float64(o.Longest) }),
 			},
 			row{
 				id: s.id + "/seeds", what: fmt.Sprintf("%s: seeds of %d that miss a target of the three", s.what, seeds), peer: "a cooldown alone", unit: "seeds",
@@ -138,7 +138,7 @@ func (s scenario) misses(int) ([]sample, error) {
 
 // holds reports whether o is within the targets.
 func (s scenario) holds(o, ideal outcome) bool {
-	return float64(o.elapsed) <= s.slower*float64(ideal.elapsed) && float64(o.refused) <= s.refused && o.longest <= s.wait
+	return float64(o.Elapsed) <= s.slower*float64(ideal.Elapsed) && float64(o.Refused) <= s.refused && o.Longest <= s.wait
 }
 
 // noLimit lets everything pass.

@@ -134,8 +134,12 @@ func (g *gate) refused(sent, wait time.Duration) {
 
 // outcome is what came of a scenario.
 type outcome struct {
-	elapsed, longest time.Duration
-	refused          int
+	Elapsed, Longest time.Duration
+	Refused          int
+
+	// Of a governor's calls: the first result, and of the times from submission to
+	// result the median and the 99th percentile.
+	First, P50, P99 time.Duration
 }
 
 const scenarioCalls = 20_000
@@ -145,7 +149,7 @@ func drive(v *vendor, limit limiter.Limiter) (outcome, error) {
 	g := &gate{vendor: v, limit: limit, waiting: scenarioCalls}
 	g.in(0, g.dispatch)
 	err := g.run(10*time.Minute, func() bool { return g.done == scenarioCalls })
-	return outcome{g.now, v.longest, v.refused}, err
+	return outcome{Elapsed: g.now, Longest: v.longest, Refused: v.refused}, err
 }
 
 // oracle makes them as nobody can: they wait at the vendor's door, and each goes
@@ -175,5 +179,5 @@ func oracle(v *vendor) (outcome, error) {
 	}
 	e.in(v.about(v.up), door)
 	err := e.run(10*time.Minute, func() bool { return done == scenarioCalls })
-	return outcome{e.now, v.longest, v.refused}, err
+	return outcome{Elapsed: e.now, Longest: v.longest, Refused: v.refused}, err
 }

@@ -7,8 +7,9 @@ import (
 
 // vendor is a simulated vendor: it accepts so many calls in any sliding window,
 // and so many at once. A call beyond that is told to wait. A call that arrives
-// during the wait is refused, too, and doubles it, counted from that call, up to a
-// cap. Who sits a wait out in peace begins at the base again.
+// during the wait is refused, too, and doubles it, counted from that call or, by the
+// gentle reading, from where the wait began, up to a cap. Who sits a wait out in
+// peace begins at the base again.
 //
 // At a scale of 1:1000 it is one of 300 calls a minute and 20 at once, that takes
 // 2 s for a call and asks for 15 s, and for 15 min in the end.
@@ -17,6 +18,7 @@ type vendor struct {
 	window     time.Duration
 	concurrent int
 	base, most time.Duration // the waits that it asks for
+	gentle     bool          // at its longest, a wait grows no more
 
 	// The way there, the work and the way back, each ±40 %.
 	up, service, down time.Duration
@@ -29,6 +31,7 @@ type vendor struct {
 	accepted []time.Duration // within the window, the oldest first
 	serving  int
 	wait     time.Duration
+	began    time.Duration // what wait is counted from
 	until    time.Duration // closed
 	refused  int
 	longest  time.Duration // of the waits
@@ -53,17 +56,20 @@ func (v *vendor) arrive(now time.Duration) (wait time.Duration, ok bool) {
 	switch {
 	case now < v.until:
 		v.wait = min(2*v.wait, v.most)
+		if !v.gentle {
+			v.began = now
+		}
 	case v.serving >= v.concurrent || v.room(now) > 0:
-		v.wait = v.base
+		v.wait, v.began = v.base, now
 	default:
 		v.accepted = append(v.accepted, now)
 		v.serving++
 		return 0, true
 	}
-	v.until = now + v.wait
+	v.until = v.began + v.wait
 	v.refused++
 	v.longest = max(v.longest, v.wait)
-	return v.wait, false
+	return v.until - now, false
 }
 
 // room returns how long it is until the window has room for a call.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strconv"
 
 	"github.com/flyball-go/flyball/governor"
@@ -45,68 +44,6 @@ func init() {
 	}
 }
 
-// D2: the bytes of a Do that waits for a slot, its caller's goroutine included. The
-// target is 300 B beyond the peer, a goroutine that is parked and knows one word.
-func init() {
-	const n = 20_000
-	add(row{
-		id: "D2", what: "a waiting Do, its goroutine included", peer: "a parked goroutine", unit: "B",
-		target: []bound{{ratio, 1.11}}, measure: memory("D2", doing(n), parked(n)),
-	})
-}
-
-// doing are n goroutines that wait in Do for the only slot.
-func doing(n int) crowd {
-	return crowd{n: n, goroutines: 1, prepare: func(n int) (func() error, error) {
-		g, err := busy(n)
-		if err != nil {
-			return nil, err
-		}
-		ctx, work := shared.make(n)(0), closures(n)
-		return func() error {
-			for _, fn := range work {
-				go governor.Do(ctx, g, "", governor.Func(fn))
-			}
-			for g.Stats().Queued != n {
-				runtime.Gosched()
-			}
-			return nil
-		}, nil
-	}}
-}
-
-// parked are n goroutines that wait.
-func parked(n int) crowd {
-	return crowd{n: n, goroutines: 1, prepare: func(n int) (func() error, error) {
-		never, work := make(chan int), closures(n)
-		return func() error {
-			for _, fn := range work {
-				go func() {
-					<-never
-					fn(context.Background())
-				}()
-			}
-			return nil
-		}, nil
-	}}
-}
-
-// busy returns a governor with room for n requests, whose only slot is taken.
-func busy(n int) (*governor.Plain, error) {
-	g, err := governor.New(governor.PlainConfig{Name: "bench", Workers: 1, MaxQueue: n})
-	if err != nil {
-		return nil, err
-	}
-	running := make(chan struct{})
-	governor.Submit(context.Background(), g, "", governor.Func(func(ctx context.Context) (int, error) {
-		close(running)
-		<-ctx.Done()
-		return 0, ctx.Err()
-	}))
-	<-running
-	return g, nil
-}
-
 // queued are n requests in the queue of a governor whose only slot is taken.
 func queued(n int, kind contexts, ask func(i int) governor.Ask) crowd {
 	return crowd{n: n, prepare: func(n int) (func() error, error) {
@@ -131,6 +68,22 @@ func queued(n int, kind contexts, ask func(i int) governor.Ask) crowd {
 			return nil
 		}, nil
 	}}
+}
+
+// busy is a governor whose only slot is taken, and that has room for n requests.
+func busy(n int) (*governor.Plain, error) {
+	g, err := governor.New(governor.PlainConfig{Name: "bench", Workers: 1, MaxQueue: n})
+	if err != nil {
+		return nil, err
+	}
+	running := make(chan struct{})
+	governor.Submit(context.Background(), g, "", governor.Func(func(ctx context.Context) (int, error) {
+		close(running)
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}))
+	<-running
+	return g, nil
 }
 
 // parking are n goroutines that each wait for the result of a closure.

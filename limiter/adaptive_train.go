@@ -7,6 +7,7 @@ import "math"
 type train struct {
 	left float64 // permits of the present one
 	next float64 // when the next one goes
+	room float64 // when there was room for the last one that had to wait for that
 }
 
 func (r *train) wait(t, n float64) float64 {
@@ -21,14 +22,39 @@ func (r *train) take(w *windowed, t, n float64) {
 		r.left -= n
 		return
 	}
-	pace := w.quota * overPace / w.window
-	if w.search.on {
-		pace = w.search.pace(w)
+	size := r.size(w, n)
+	if free := math.Floor(w.quota) - w.tally.sum + n; !w.search.on && w.growth == 0 && size < free && free < 2*size {
+		size++ // else what is no whole train would never be used
 	}
-	size := math.Ceil(min(trainTime*w.refusalTime()*pace, trainShare*w.quota))
-	size = max(size, n)
-	r.next = max(r.next, t-late*w.window) + size/pace
+	// Only the owner's delay can be caught up on, not the time without room.
+	r.next = max(r.next, t-late*w.window, min(r.room, t)) + size/w.pace()
 	r.left = size - n
+}
+
+// pace is the rate at which trains go, in permits per second.
+func (w *windowed) pace() float64 {
+	if w.search.on {
+		return w.search.pace(w)
+	}
+	return w.quota * overPace / w.window
+}
+
+// size is how many permits a train has whose first take is n.
+func (r *train) size(w *windowed, n float64) float64 {
+	share := trainShare
+	if w.growth > 0 && w.fallen == 0 {
+		share = growShare
+	}
+	return max(n, math.Ceil(min(trainTime*w.refusalTime()*w.pace(), share*w.quota)))
+}
+
+// whole is for how many permits there has to be room before n are taken: for a train
+// that begins with them. A search fills the window to the last permit.
+func (r *train) whole(w *windowed, n float64) float64 {
+	if r.left >= n || w.search.on {
+		return n
+	}
+	return min(r.size(w, n), math.Floor(w.quota))
 }
 
 // refusalTime is how long a refusal takes to come back.

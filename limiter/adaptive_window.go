@@ -17,7 +17,9 @@ import "math"
 // What is behind a refused call, on its way already, is refused as well, and makes
 // a pause longer. How many these are depends on how fast a refusal comes back. So
 // calls go in trains, a train in the time that a refusal takes: of the one that is
-// refused only the rest is behind it, half of what evenly spaced calls would be.
+// refused only the rest is behind it, half of what evenly spaced calls would be. In a
+// full window a train waits until there is room for all of it; else it would fall
+// apart into calls that go when those of a window ago leave it.
 //
 // The vendors and networks for which the figures below are right or good enough
 // are those of the tests. None is critical but for the balance of rest and
@@ -42,9 +44,10 @@ const (
 	restSlower = 1.1  // the same while the quota has fallen
 	restMost   = 100.0
 
-	answerShare = 0.25 // of the time a call takes, for a refusal, until one was seen
-	trainTime   = 1.4  // of the time a refusal takes
-	trainShare  = 0.01 // of the quota, at most
+	answerShare = 0.25   // of the time a call takes, for a refusal, until one was seen
+	trainTime   = 1.4    // of the time a refusal takes
+	trainShare  = 0.01   // of the quota, at most
+	growShare   = 0.0125 // the same while it grows from the start, for a refusal is certain to come
 )
 
 type windowed struct {
@@ -109,8 +112,9 @@ func (w *windowed) wait(t, n float64) float64 {
 		}
 	}
 	d := w.train.wait(t, n)
-	if w.full(n) {
-		d = max(d, w.tally.room(math.Floor(w.quota)-n)-t)
+	if whole := w.train.whole(w, n); w.full(whole) {
+		w.train.room = w.tally.room(math.Floor(w.quota) - whole)
+		d = max(d, w.train.room-t)
 	}
 	return w.waits(d)
 }
