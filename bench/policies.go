@@ -72,85 +72,75 @@ func did(v int, err error) error {
 	return err
 }
 
-// The loops of the policies alone, and of their peers, are written out: each costs
-// a third of what some of them do.
-
-func breakerDo(j job, cfg breaker.Config) side {
+// loops is a side that makes a P for each pass, and then runs loop, which does n
+// operations. The loops of the policies alone, and of their peers, are written out:
+// a function for one operation costs a third of what some of them do.
+func loops[P any](made func() (P, error), loop func(ctx context.Context, p P, n int) error) side {
 	return func() (func(int) error, func(), error) {
-		b, err := breaker.New(cfg)
+		p, err := made()
 		if err != nil {
 			return nil, nil, err
 		}
 		ctx, cancel := alive()
-		op := func(n int) error {
-			for range n {
-				if err := did(breaker.Do(ctx, b, j.with)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		return op, cancel, nil
+		return func(n int) error { return loop(ctx, p, n) }, cancel, nil
 	}
+}
+
+func newBreaker(cfg breaker.Config) func() (*breaker.Breaker, error) {
+	return func() (*breaker.Breaker, error) { return breaker.New(cfg) }
+}
+
+func breakerDo(j job, cfg breaker.Config) side {
+	return loops(newBreaker(cfg), func(ctx context.Context, b *breaker.Breaker, n int) error {
+		for range n {
+			if err := did(breaker.Do(ctx, b, j.with)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // breakerPermit is how a governor uses a breaker: it has read the clock anyway.
 func breakerPermit(j job, cfg breaker.Config) side {
-	return func() (func(int) error, func(), error) {
-		b, err := breaker.New(cfg)
-		if err != nil {
-			return nil, nil, err
-		}
-		ctx, cancel := alive()
-		op := func(n int) error {
-			now := time.Now()
-			for range n {
-				p, err := b.Acquire(now)
-				if err != nil {
-					return err
-				}
-				if err := did(j.with(ctx)); err != nil {
-					return err
-				}
-				b.Report(p, now, breaker.Success, 0)
+	return loops(newBreaker(cfg), func(ctx context.Context, b *breaker.Breaker, n int) error {
+		now := time.Now()
+		for range n {
+			p, err := b.Acquire(now)
+			if err != nil {
+				return err
 			}
-			return nil
+			if err := did(j.with(ctx)); err != nil {
+				return err
+			}
+			b.Report(p, now, breaker.Success, 0)
 		}
-		return op, cancel, nil
-	}
+		return nil
+	})
 }
 
+var threeTimes = retry.Config{Attempts: 3}
+
 func retryWith(j job) side {
-	return func() (func(int) error, func(), error) {
-		r, err := retry.New(retry.Config{Attempts: 3})
-		if err != nil {
-			return nil, nil, err
-		}
-		ctx, cancel := alive()
-		op := func(n int) error {
-			for range n {
-				if err := did(retry.DoWith(ctx, r, j.with)); err != nil {
-					return err
-				}
+	made := func() (*retry.Retry, error) { return retry.New(threeTimes) }
+	return loops(made, func(ctx context.Context, r *retry.Retry, n int) error {
+		for range n {
+			if err := did(retry.DoWith(ctx, r, j.with)); err != nil {
+				return err
 			}
-			return nil
 		}
-		return op, cancel, nil
-	}
+		return nil
+	})
 }
 
 func retryDo(j job) side {
-	return func() (func(int) error, func(), error) {
-		cfg := retry.Config{Attempts: 3}
-		ctx, cancel := alive()
-		op := func(n int) error {
-			for range n {
-				if err := did(retry.Do(ctx, cfg, j.with)); err != nil {
-					return err
-				}
+	made := func() (retry.Config, error) { return threeTimes, nil }
+	return loops(made, func(ctx context.Context, cfg retry.Config, n int) error {
+		for range n {
+			if err := did(retry.Do(ctx, cfg, j.with)); err != nil {
+				return err
 			}
-			return nil
 		}
-		return op, cancel, nil
-	}
+		return nil
+	})
 }

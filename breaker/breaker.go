@@ -36,7 +36,7 @@ type Breaker struct {
 	panics atomic.Uint64
 
 	// mu guards core. No function of the user's is called under it but the
-	// schedule, and nothing waits under it.
+	// schedule or OpenDelay, and nothing waits under it.
 	mu sync.Mutex
 
 	// clean lets calls that neither failed nor were slow be counted without mu,
@@ -143,6 +143,7 @@ func (b *Breaker) Stats() Stats {
 	now := time.Now()
 	b.lock()
 	defer b.unlock()
+	b.core.advance(now)
 	s := b.core.stats(now)
 	s.Panics = b.panics.Load()
 	return s

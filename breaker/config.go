@@ -19,7 +19,7 @@ import (
 // of failures. Rates are fractions: 0.5 is 50 %.
 //
 // The functions are called by many goroutines at once and never under a lock of
-// the breaker, but for a Schedule's.
+// the breaker, but for a Schedule's and OpenDelay.
 type Config struct {
 	// Name appears in events and errors.
 	Name string
@@ -89,6 +89,13 @@ type Config struct {
 	// if that was 0 or none. It is asked under the breaker's lock and must not
 	// use the breaker. nil means 1 min each time.
 	OpenFor backoff.Schedule
+
+	// OpenDelay is how long the breaker stays open by what was counted as well: the
+	// Stats are those of the moment before it opens, so that their State says what
+	// it was, and Opens how often it had opened. The Step is that of OpenFor, which
+	// it takes the place of. A delay of less than 0 counts as 0. It is asked under
+	// the breaker's lock and must not use the breaker. nil: OpenFor.
+	OpenDelay func(Stats, backoff.Step) time.Duration
 
 	// MaxRetryAfter bounds what errors ask for. An error that opens the breaker
 	// and has, itself or in its tree, methods RetryAfter() time.Duration that

@@ -237,8 +237,8 @@ func (c *core) decide(now time.Time, r result) {
 	}
 }
 
+// stats describes the core, which is up to date at now.
 func (c *core) stats(now time.Time) Stats {
-	c.advance(now)
 	w := &c.window
 	s := Stats{
 		State: stateOf(c.id), Generation: uint64(c.id >> stateBits), Until: c.until, Opens: c.opens,

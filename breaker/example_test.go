@@ -70,6 +70,26 @@ func ExampleConfig_consecutive() {
 	// Output: open 5s
 }
 
+// The more has failed, the longer it is left alone.
+func ExampleConfig_openDelay() {
+	b, _ := breaker.New(breaker.Config{
+		Window: 10, MinCalls: 4,
+		OpenDelay: func(s breaker.Stats, _ backoff.Step) time.Duration {
+			return time.Duration(s.FailureRate * float64(time.Minute))
+		},
+	})
+	for i := range 4 {
+		_, _ = breaker.Do(context.Background(), b, func(context.Context) (int, error) {
+			if i == 0 {
+				return 1, nil
+			}
+			return 0, errors.New("down")
+		})
+	}
+	fmt.Println(b.State(), time.Until(b.Stats().Until).Round(time.Second))
+	// Output: open 45s
+}
+
 // A missing record is the caller's problem. A maintenance page closes the shop
 // at once, for as long as it says.
 func ExampleConfig_errors() {

@@ -31,22 +31,14 @@ func (c *core) count(now time.Time) {
 	}
 }
 
-// open opens the breaker and keeps what is counted. The schedule is asked first:
-// it is the user's, and when it panics nothing has changed.
+// open opens the breaker and keeps what is counted. The schedule, or OpenDelay,
+// is asked first: it is the user's, and when it panics nothing has changed.
 func (c *core) open(now time.Time, r result) {
 	step := backoff.Step{Attempt: c.opens + 1, Prev: c.delay, Err: r.err}
 	if c.opens > 0 {
 		step.Elapsed = now.Sub(c.first)
 	}
-	delay, again := c.cfg.OpenFor.Next(step)
-	switch {
-	case again:
-		delay = max(delay, 0)
-	case c.delay > 0:
-		delay = c.delay
-	default:
-		delay = defaultOpen
-	}
+	delay := c.delayOf(now, step)
 	c.id = c.next(Open)
 	c.trials, c.before = nil, nil
 	c.count(now)
@@ -58,6 +50,21 @@ func (c *core) open(now time.Time, r result) {
 		}
 	}
 	c.until = now.Add(delay)
+}
+
+// delayOf returns how long the opening at now is to last.
+func (c *core) delayOf(now time.Time, step backoff.Step) time.Duration {
+	if c.cfg.OpenDelay != nil {
+		return max(0, c.cfg.OpenDelay(c.stats(now), step))
+	}
+	delay, again := c.cfg.OpenFor.Next(step)
+	switch {
+	case again:
+		return max(0, delay)
+	case c.delay > 0:
+		return c.delay
+	}
+	return defaultOpen
 }
 
 // restore makes the breaker open as it was before its trial: that was cancelled,

@@ -45,7 +45,7 @@ func (b *Breaker) pass(c *policy.Call, next policy.Handler) error {
 	}
 	began := b.clock(false)
 	if b.readsStart {
-		began = c.Now().Sub(b.core.begin)
+		began = c.Since(b.core.begin)
 	}
 	judged := false
 	defer func() {
@@ -76,8 +76,8 @@ func (b *Breaker) pass(c *policy.Call, next policy.Handler) error {
 
 // admitCall acquires a permit for c.
 func (b *Breaker) admitCall(c *policy.Call) (Permit, error) {
-	if ctx := c.Context(); ctx.Err() != nil {
-		return 0, ended(ctx)
+	if c.Err() != nil {
+		return 0, ended(c.Context())
 	}
 	if id := b.id.Load(); passes(id) {
 		return Permit(id), nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,6 +307,53 @@ func TestScheduleThatEndsKeepsToItsLastDelay(t *testing.T) {
 					t.Errorf("%v: open %d for %v, want %v", tt.s, i+1, got, want)
 				}
 			}
+		}
+	})
+}
+
+// OpenDelay is told what is counted when the breaker opens, by itself, after a
+// trial, by HalfOpenWait and by hand.
+func TestOpenDelayIsToldWhatWasCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		b := newBreaker(t, breaker.Config{
+			Window: 10, MinCalls: 4, HalfOpenCalls: 1, HalfOpenWait: 5 * time.Second,
+			OpenDelay: func(s breaker.Stats, step backoff.Step) time.Duration {
+				told = append(told, fmt.Sprintf("%v %d/%d %v, opened %d, step %d %v", s.State, s.Failed, s.Calls, s.FailureRate, s.Opens, step.Attempt, step.Prev))
+				return time.Duration(s.Failed) * time.Second
+			},
+		})
+		open := func(want time.Duration) {
+			t.Helper()
+			if s := b.Stats(); s.State != breaker.Open || time.Until(s.Until) != want {
+				t.Errorf("%v for %v, want open for %v", s.State, time.Until(s.Until), want)
+			}
+		}
+		calls(t, b, 1, breaker.Success, 0)
+		calls(t, b, 3, breaker.Failure, 0)
+		open(3 * time.Second)
+		time.Sleep(3 * time.Second)
+		calls(t, b, 1, breaker.Failure, 0)
+		open(1 * time.Second)
+		time.Sleep(time.Second)
+		if _, err := b.Acquire(time.Now()); err != nil { // and nothing is heard of it
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		open(0)
+		transition(t, b, breaker.Closed)
+		transition(t, b, breaker.Open)
+		want := []string{
+			"closed 3/4 0.75, opened 0, step 1 0s", "half-open 1/1 1, opened 1, step 2 3s",
+			"half-open 0/0 -1, opened 2, step 3 1s", "closed 0/0 -1, opened 0, step 1 0s",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		less := newBreaker(t, breaker.Config{OpenDelay: func(breaker.Stats, backoff.Step) time.Duration { return -time.Second }})
+		transition(t, less, breaker.Open)
+		if s := less.Stats(); time.Until(s.Until) != 0 {
+			t.Errorf("open for %v", time.Until(s.Until))
 		}
 	})
 }

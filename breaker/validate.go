@@ -77,6 +77,9 @@ func (cfg Config) validate() error {
 	if !cfg.Initial.valid() {
 		return invalid("Config.Initial is %d, want a State", cfg.Initial)
 	}
+	if cfg.OpenFor != nil && cfg.OpenDelay != nil {
+		return invalid("Config.OpenDelay is set beside OpenFor, want one of them")
+	}
 	if cfg.OpenFor != nil {
 		if err := backoff.Validate(cfg.OpenFor); err != nil {
 			return fmt.Errorf("%w: Config.OpenFor: %w", ErrInvalid, err)

@@ -72,7 +72,7 @@ const (
 
 	Stuck     // a closure or a hold runs longer than it should (Request, Attempt, Delay)
 	Idle      // nothing waits and nothing runs
-	Depleted  // of a governor: everything that could run, runs; of a limiter.Shared: the permits of a key were drained (Source: the key)
+	Depleted  // of a governor: everything that could run, runs; of a limiter.Shared: the last permit was taken, or those of a key were drained (Source: the key)
 	Paused    // starts were suspended by hand
 	Unpaused  // and allowed again
 	Closing   // no request is accepted any more

@@ -2,6 +2,7 @@ package governor
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
@@ -221,7 +222,7 @@ func (c *core) rejoin(r *request, now int64) {
 	was := r.class.Load()
 	key := was.laneKey
 	key.kept = r.hist != nil && r.hist.kept != nil
-	l := c.sched.lane(key, forever)
+	l := c.sched.lane(key, math.MaxInt)
 	if l.weight == 0 { // its lane is not the one it left
 		l.weight = cmp.Or(was.weight, c.unnamed)
 	}

@@ -1,15 +1,13 @@
 package limiter
 
 import (
+	"container/list"
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
-	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -26,6 +24,14 @@ type ConcurrencyPolicyConfig struct {
 	// to the caller. nil: every error but those that match context.Canceled.
 	Overload func(error) bool
 
+	// MaxWait is how long a call that there is no room for waits for others to end:
+	// 0 means not at all; less than 0: as long as its context lasts.
+	MaxWait time.Duration
+
+	// Queue is how many calls may wait at once, as a multiple of the limit in force,
+	// rounded up: more than 0 and up to 1000. It needs MaxWait. 0 means 2.
+	Queue float64
+
 	// OnError replaces the error that leaves the layer, its own or one from
 	// further in; nil as a replacement is success. nil: errors stay as they are.
 	OnError func(error) error
@@ -36,30 +42,47 @@ type ConcurrencyPolicyConfig struct {
 }
 
 // ConcurrencyPolicy is an AdaptiveConcurrency as a layer around calls: what it has
-// no room for fails at once with a *LimitedError, and what comes with a context that
-// has ended, with an error that matches ctx.Err() and context.Cause(ctx).
+// no room for fails with a *LimitedError, at once or when it has waited for as long
+// as it may. Calls that wait are let in in the order in which they came; one that
+// leaves, leaves no trace. None begins whose context has ended: its error matches
+// ctx.Err() and context.Cause(ctx). To the server's latency a wait does not count.
 //
 // A call counts neither as a success nor as a failure when it fails and its context
 // has ended, when its error says, by a method Refused() bool, that the server was
 // not called, and when it panics.
 //
 // It serves any number of goroutines at once, costs a mutex twice a call, and
-// allocates nothing for a call that is let through.
+// allocates nothing for a call that is let through at once.
 type ConcurrencyPolicy struct {
 	cfg ConcurrencyPolicyConfig
 
-	mu   sync.Mutex // guards core
-	core *AdaptiveConcurrency
+	mu    sync.Mutex // guards core and queue; held for moments
+	core  *AdaptiveConcurrency
+	queue list.List // of *waiter, the one that came first in front
+}
+
+// waiter is a call that waits.
+type waiter struct {
+	place    *list.Element // nil when it was admitted; guarded by mu
+	admitted chan struct{} // closed then
 }
 
 var _ policy.Policy = (*ConcurrencyPolicy)(nil)
 
 // NewConcurrencyPolicy returns a layer with an AdaptiveConcurrency of its own. The
-// error names the field of cfg.Concurrency that is out of range.
+// error names the field that is out of range.
 func NewConcurrencyPolicy(cfg ConcurrencyPolicyConfig) (*ConcurrencyPolicy, error) {
 	core, err := NewAdaptiveConcurrency(cfg.Concurrency)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case !(cfg.Queue >= 0 && cfg.Queue <= 1000): // nor NaN
+		return nil, invalidf("ConcurrencyPolicyConfig.Queue is %v, want 0 up to 1000", cfg.Queue)
+	case cfg.Queue > 0 && cfg.MaxWait == 0:
+		return nil, invalidf("ConcurrencyPolicyConfig.Queue is %v without a MaxWait", cfg.Queue)
+	case cfg.Queue == 0:
+		cfg.Queue = 2
 	}
 	cfg.Overload = orAny(cfg.Overload)
 	return &ConcurrencyPolicy{cfg: cfg, core: core}, nil
@@ -68,9 +91,16 @@ func NewConcurrencyPolicy(cfg ConcurrencyPolicyConfig) (*ConcurrencyPolicy, erro
 // Layer returns policy.BulkheadLayer.
 func (p *ConcurrencyPolicy) Layer() policy.Layer { return policy.BulkheadLayer }
 
-// String describes the layer: "adaptive concurrency(1 to 1000 at once)".
+// String describes the layer: "adaptive concurrency(1 to 1000 at once, waits 1s)".
 func (p *ConcurrencyPolicy) String() string {
-	return named("adaptive concurrency", p.cfg.Name) + fmt.Sprintf("(%v to %v at once)", p.core.least, p.core.most)
+	settings := fmt.Sprintf("%v to %v at once", p.core.least, p.core.most)
+	switch {
+	case p.cfg.MaxWait > 0:
+		settings += fmt.Sprintf(", waits %v", p.cfg.MaxWait)
+	case p.cfg.MaxWait < 0:
+		settings += ", waits"
+	}
+	return named("adaptive concurrency", p.cfg.Name) + "(" + settings + ")"
 }
 
 // Limit returns how many calls may run at once at present.
@@ -80,37 +110,102 @@ func (p *ConcurrencyPolicy) Limit() int {
 	return p.core.Limit()
 }
 
-// Wrap puts the layer around next.
-func (p *ConcurrencyPolicy) Wrap(next policy.Handler) policy.Handler {
-	return func(c *policy.Call) error { return mapped(p.pass(c, next), p.cfg.OnError) }
-}
-
-func (p *ConcurrencyPolicy) pass(c *policy.Call, next policy.Handler) (err error) {
-	ctx, sent := c.Context(), c.Now()
-	if ctx.Err() != nil {
-		return endOf(ctx)
-	}
-	if wait := p.begin(sent); wait > 0 {
-		return tellRefused(p.cfg.OnEvent, p.cfg.Name, wait)
-	}
-	var v verdict // neutral when next or Overload panics or exits
-	defer func() { p.end(c, sent, v) }()
-	err = next(c)
-	v = judge(ctx, err, p.cfg.Overload)
-	return err
-}
-
-func (p *ConcurrencyPolicy) begin(now time.Time) time.Duration {
+// Waiting returns how many calls wait at present.
+func (p *ConcurrencyPolicy) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wait := p.core.Wait(now, "", 1)
-	if wait == 0 {
-		p.core.Take(now, "", 1)
-	}
-	return wait
+	return p.queue.Len()
 }
 
-func (p *ConcurrencyPolicy) end(c *policy.Call, sent time.Time, v verdict) {
+// Wrap puts the layer around next.
+func (p *ConcurrencyPolicy) Wrap(next policy.Handler) policy.Handler {
+	return func(c *policy.Call) error { return mapped(pass(p, c, next, p.cfg.Overload), p.cfg.OnError) }
+}
+
+func (p *ConcurrencyPolicy) enter(c *policy.Call) error {
+	w, err := p.ask(c.Now())
+	if err != nil {
+		return tellRefused(p.cfg.OnEvent, p.cfg.Name, err)
+	}
+	if w == nil {
+		return nil
+	}
+	defer c.Later()
+	return p.stand(c.Context(), w)
+}
+
+// ask admits a call at once, or puts it into the queue, or refuses it.
+func (p *ConcurrencyPolicy) ask(now time.Time) (*waiter, *LimitedError) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch wait := p.core.Wait(now, "", 1); {
+	case wait == 0: // then nobody waits: room is given away as soon as there is some
+		p.core.Take(now, "", 1)
+		return nil, nil
+	case p.cfg.MaxWait == 0:
+		return nil, refuse(NoPermits, wait, "")
+	case float64(p.queue.Len()) >= p.cfg.Queue*p.core.limit:
+		return nil, refuse(QueueFull, wait, "")
+	}
+	w := &waiter{admitted: make(chan struct{})}
+	w.place = p.queue.PushBack(w)
+	return w, nil
+}
+
+// stand waits until w is admitted.
+func (p *ConcurrencyPolicy) stand(ctx context.Context, w *waiter) error {
+	var over <-chan time.Time
+	if p.cfg.MaxWait > 0 {
+		timer := time.NewTimer(p.cfg.MaxWait)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-w.admitted:
+	case <-ctx.Done():
+	case <-over:
+	}
+	// Several may be ready, and select takes any: ctx has the last word, and to be
+	// admitted is better than to be too late.
+	ended := ctx.Err() != nil
+	switch admitted := p.leaveQueue(w, ended); {
+	case ended:
+		return endOf(ctx)
+	case !admitted:
+		return tellRefused(p.cfg.OnEvent, p.cfg.Name, refuse(TooLate, p.core.again, ""))
+	}
+	return nil
+}
+
+// leaveQueue takes w out of the queue, or reports that it was admitted, which it
+// undoes when w's context has ended.
+func (p *ConcurrencyPolicy) leaveQueue(w *waiter, ended bool) (admitted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.place != nil {
+		p.queue.Remove(w.place)
+		return false
+	}
+	if ended {
+		now := time.Now()
+		p.core.Release(now, "", 1)
+		p.admitWaiting(now)
+	}
+	return true
+}
+
+// admitWaiting admits those who wait, as far as there is room. It is called under mu
+// after each Release: the limit changes with none but those.
+func (p *ConcurrencyPolicy) admitWaiting(now time.Time) {
+	for p.queue.Len() > 0 && p.core.Wait(now, "", 1) == 0 {
+		p.core.Take(now, "", 1)
+		w := p.queue.Remove(p.queue.Front()).(*waiter)
+		w.place = nil
+		close(w.admitted)
+	}
+}
+
+func (p *ConcurrencyPolicy) leave(c *policy.Call, sent time.Time, v verdict) {
 	c.Later()
 	now := c.Now()
 	p.mu.Lock()
@@ -122,54 +217,5 @@ func (p *ConcurrencyPolicy) end(c *policy.Call, sent time.Time, v verdict) {
 		p.core.Accepted(now, sent, "")
 	}
 	p.core.Release(now, "", 1)
-}
-
-// verdict is what an outcome says about the server.
-type verdict uint8
-
-const (
-	neutral verdict = iota
-	good
-	bad
-	other // an error that is not one of those asked for
-)
-
-// judge says what err, the outcome of a call with ctx, says about the server.
-func judge(ctx context.Context, err error, match func(error) bool) verdict {
-	switch {
-	case err == nil:
-		return good
-	case ctx.Err() != nil || errtree.Refused(err):
-		return neutral
-	case match(err):
-		return bad
-	}
-	return other
-}
-
-// orAny is match, or what takes its place.
-func orAny(match func(error) bool) func(error) bool {
-	if match != nil {
-		return match
-	}
-	return func(err error) bool { return !errors.Is(err, context.Canceled) }
-}
-
-// named is kind with the name, if there is one.
-func named(kind, name string) string { return strings.TrimSpace(kind + " " + name) }
-
-// mapped is what onError makes of err.
-func mapped(err error, onError func(error) error) error {
-	if err != nil && onError != nil {
-		return onError(err)
-	}
-	return err
-}
-
-// tellRefused returns the error of a call for which there is nothing before wait,
-// once onEvent has heard of it.
-func tellRefused(onEvent func(event.Event), name string, wait time.Duration) error {
-	err := refuse(NoPermits, wait, "")
-	event.Tell(onEvent, event.Event{Kind: event.LimitRefused, Name: name, Delay: err.After, Err: err})
-	return err
+	p.admitWaiting(now)
 }

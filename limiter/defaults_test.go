@@ -176,7 +176,7 @@ func TestDefaultMarginsAndTimeouts(t *testing.T) {
 	}
 	w := newFixedWindow(t, FixedWindowConfig{Limit: 1, Period: time.Second})
 	w.Take(epoch, "", 1)
-	if d, ok := w.Reserve(epoch, "", 1); ok || d != time.Second {
+	if d, ok := reserve(w, epoch, "", 1); ok || d != time.Second {
 		t.Errorf("FixedWindow: Reserve = %v, %v", d, ok)
 	}
 	c, err := NewConcurrency(ConcurrencyConfig{Limit: 1})

@@ -20,6 +20,7 @@
 //	Concurrency     so many at once
 //	Approx          about so many in a minute: for one's own clients
 //	Adaptive        nobody knows: learns from what is refused, and keeps it
+//	ByKey           some keys have another limit than the rest
 //	Spread          the vendor says what is left: makes it last until it is renewed
 //
 // Each type says what it admits at most: its envelope. That is of permits taken when

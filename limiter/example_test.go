@@ -173,6 +173,7 @@ var errNotFound = errors.New("not found")
 func ExampleNewConcurrencyPolicy() {
 	atOnce, err := limiter.NewConcurrencyPolicy(limiter.ConcurrencyPolicyConfig{
 		Concurrency: limiter.AdaptiveConcurrencyConfig{Max: 200},
+		MaxWait:     time.Second, // of no more than Queue times the limit
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -187,7 +188,7 @@ func ExampleNewConcurrencyPolicy() {
 	guarded := policy.Stack(atOnce, shed)
 	err = policy.Run(context.Background(), guarded, func(context.Context) error { return nil })
 	fmt.Println(guarded, err)
-	// Output: throttle acme(more than 2 calls for one accepted) > adaptive concurrency(1 to 200 at once) <nil>
+	// Output: throttle acme(more than 2 calls for one accepted) > adaptive concurrency(1 to 200 at once, waits 1s) <nil>
 }
 
 // daily is a budget that begins anew at midnight UTC, all at once: what some
@@ -365,4 +366,46 @@ func ExampleSpread() {
 	// 1s
 	// 1s
 	// 1s
+}
+
+// Each customer has ten calls at once; one has a contract for a hundred.
+func ExampleByKey() {
+	usual, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 10})
+	if err != nil {
+		log.Fatal(err)
+	}
+	large, err := limiter.NewBucket(limiter.BucketConfig{Rate: 10, Burst: 100})
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := limiter.NewByKey(limiter.ByKeyConfig{
+		Keys:   map[string]limiter.Limiter{"acme": large},
+		Others: usual,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := limiter.NewShared(limiter.SharedConfig{Limiters: []limiter.Limiter{l}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	fmt.Println(s.Allow("acme", 50), s.Allow("initech", 50))
+	// Output: <nil> limiter: more permits than the limit ever holds for "initech"
+}
+
+// A server that comes out of a rest is spared the full load for a while.
+func ExampleNewLeaky_warmUp() {
+	l, err := limiter.NewLeaky(limiter.LeakyConfig{Rate: 2, WarmUp: 4 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	now := start
+	for range 7 {
+		d := l.Wait(now, "", 1)
+		fmt.Print(d, " ")
+		now = now.Add(d)
+		l.Take(now, "", 1)
+	}
+	// Output: 0s 1.375s 1.125s 875ms 625ms 500ms 500ms
 }

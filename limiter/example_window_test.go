@@ -106,8 +106,8 @@ func ExampleFixedWindow_Reserve() {
 		log.Fatal(err)
 	}
 	for range 5 {
-		wait, ok := w.Reserve(start, "", 1)
-		fmt.Println(wait, ok, w.Available(start, ""))
+		r := w.Reserve(start, "", 1)
+		fmt.Println(r.Delay(), r.OK(), w.Available(start, ""))
 	}
 	// Output:
 	// 0s true 1
@@ -115,6 +115,23 @@ func ExampleFixedWindow_Reserve() {
 	// 1m0s true -1
 	// 1m0s true -2
 	// 2m0s false -2
+}
+
+// Who gives up leaves no trace.
+func ExampleWindowReservation_Cancel() {
+	w, err := limiter.NewFixedWindow(limiter.FixedWindowConfig{Limit: 2, Period: time.Minute, MaxWait: time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
+	w.Take(start, "", 2)
+	for range 20 {
+		r := w.Reserve(start, "", 1)
+		fmt.Print(r.Delay().Minutes(), " ")
+		r.Cancel(start)
+	}
+	r := w.Reserve(start, "", 2)
+	fmt.Println(r.Delay())
+	// Output: 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1m0s
 }
 
 // As a Limiter, a fixed window lends nothing.

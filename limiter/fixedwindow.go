@@ -43,24 +43,34 @@ type FixedWindowConfig struct {
 // a reservation waits for the window of its last permit. So any k windows in a row
 // hold no more than k*Limit permits, and what the first of them gives to a
 // reservation that began before: less than the n of the largest one. With an n of
-// 1, each window holds no more than Limit.
+// 1, each window holds no more than Limit. A reservation that is cancelled counts as
+// never made: see WindowReservation.Cancel.
 //
-// A FixedWindow belongs to one owner and has no lock. All methods but SetLimit are
-// O(1) on a known key and allocate nothing. A key needs some 120 bytes, besides
-// its own.
+// A FixedWindow belongs to one owner and has no lock. All methods but SetLimit and
+// Cancel are O(1) on a known key and allocate nothing; while reservations of coming
+// windows are cancelled and others after them are not, O(MaxWait/Period). A key needs
+// some 130 bytes, besides its own.
 type FixedWindow struct {
 	clock
 	period  uint64
 	maxWait uint64
 	limit   int64
-	first   int64 // what the first window has, whatever the limit is now
+	limits  uint64 // how many there have been
+	first   int64  // what the first window has, whatever the limit is now
 	keys    keyTable[fixed]
 }
 
-// fixed is what a key has left in a window; less than 0 when it has borrowed.
+// fixed is what a key has left in a window; less than 0 when it has borrowed from the
+// coming ones, all of each before the next. The last one from which something is
+// borrowed is the tail.
 type fixed struct {
-	window uint64
-	left   int64
+	window  uint64
+	left    int64
+	lowered uint64 // the last window, and 1, in which somebody else's count lowered left
+
+	// holes are permits given back, by their window: from the present one on, and
+	// before the tail. nil: none.
+	holes map[uint64]int64
 }
 
 // NewFixedWindow returns a FixedWindow in which nothing is taken. The error names
@@ -108,6 +118,9 @@ func (w *FixedWindow) refills(n int64) uint64 {
 func (w *FixedWindow) wait(t uint64, s fixed, n int64) uint64 {
 	if n <= s.left {
 		return 0
+	}
+	if at, ok := s.hole(n); ok {
+		return at*w.period - min(t, at*w.period)
 	}
 	hi, lo := bits.Mul64(w.refills(n-s.left), w.period)
 	if hi > 0 || lo > 1<<63 {
@@ -167,33 +180,13 @@ func (w *FixedWindow) Take(now time.Time, key string, n int) {
 	}
 }
 
+// charge takes n permits, of a hole for which there is no wait if there is one.
 func (w *FixedWindow) charge(e *slot[fixed], n int64) {
 	e.back.take(uint64(n))
-	e.state.left = max(e.state.left-n, -most)
-}
-
-// Reserve takes n permits of key, those of this window first and then those of
-// the coming ones, and returns how long to wait until they may be used. When that
-// would be more than MaxWait it takes none, and returns the wait and false. It
-// also returns false for a key that finds MaxKeys others in use, with the time
-// until one of them is not. An n of less than 1 needs no wait.
-//
-// A reservation is an order that stands: Settle cannot take it back while it lends
-// from coming windows, since those who came later have their waits already, and a
-// place between them is no use to who comes next. For callers that may give up, the
-// queue of a Shared, which asks Wait, leaves no trace of them.
-func (w *FixedWindow) Reserve(now time.Time, key string, n int) (wait time.Duration, ok bool) {
-	if n < 1 {
-		return 0, true
+	s := &e.state
+	if at, ok := s.hole(n); ok && at == s.window && n > s.left {
+		s.fill(at, n)
+		return
 	}
-	e := w.use(now, key)
-	if e == nil {
-		return time.Duration(min(w.keys.room(w.now), uint64(Never-1))), false
-	}
-	d := w.wait(w.now, e.state, permits(n))
-	if d > w.maxWait {
-		return time.Duration(min(d, uint64(Never-1))), false
-	}
-	w.charge(e, permits(n))
-	return time.Duration(d), true
+	s.left = max(s.left-n, -most)
 }

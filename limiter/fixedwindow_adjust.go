@@ -44,7 +44,7 @@ func (w *FixedWindow) Rate(now time.Time, key string) float64 {
 // Available returns how many permits of this window key has left. When it is less
 // than 0, so many have been borrowed from the coming windows.
 func (w *FixedWindow) Available(now time.Time, key string) int {
-	return int(w.view(w.at(now), w.keys.index[key]).left)
+	return int(w.view(w.at(now), w.keys.index[key]).available())
 }
 
 // Drain takes all permits that key has left in this window.
@@ -61,7 +61,12 @@ func (w *FixedWindow) SetRemaining(now, sent time.Time, key string, left int) {
 func (w *FixedWindow) lower(now time.Time, key string, left int64) {
 	if e := w.use(now, key); e != nil {
 		e.back.pass(e.back.open) // the vendor's count may have what would be given back
-		e.state.left = min(e.state.left, left)
+		s := &e.state
+		s.lowered = s.window + 1
+		if h := s.holes[s.window]; h > left {
+			s.fill(s.window, h-left)
+		}
+		s.left = min(s.left, left)
 	}
 }
 
@@ -69,12 +74,20 @@ func (w *FixedWindow) lower(now time.Time, key string, left int64) {
 // on: for each key, from the first window after the one in which it was last used,
 // by anything but Wait and Available. Waits that Reserve has given stay as they are;
 // the windows in which they end hold those permits beside what the new limit
-// gives. It takes time in proportion to the keys in use.
+// gives. What was reserved before is not given back when it is cancelled after. It
+// takes time in proportion to the keys in use.
 func (w *FixedWindow) SetLimit(now time.Time, limit int) error {
 	if err := checkLimit("SetLimit", limit); err != nil {
 		return err
 	}
+	if int64(limit) == w.limit {
+		return nil
+	}
 	w.limit = int64(limit)
+	w.limits++
+	for _, e := range w.keys.heap {
+		e.state.holes = nil // they are of the old one
+	}
 	w.keys.all()
 	return nil
 }

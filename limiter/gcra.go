@@ -79,9 +79,10 @@ type instants struct{ base time.Time }
 // twice a century at most, it is below 2^63.
 const origin = 1 << 61
 
-func (c *instants) at(t time.Time) int64 {
-	return origin + int64(min(max(t.Sub(c.base), -origin), origin))
-}
+func (c *instants) at(t time.Time) int64 { return c.after(t.Sub(c.base)) }
+
+// after returns the instant that is d after the base.
+func (c *instants) after(d time.Duration) int64 { return origin + int64(min(max(d, -origin), origin)) }
 
 // now reads the clock. time.Since reads the monotonic half only, which is the
 // cheaper one.

@@ -3,8 +3,8 @@ package limiter
 import "time"
 
 // Idler is implemented by limiters that can say whether they can be forgotten:
-// Bucket, FixedWindow, SlidingLog, SlidingCounter, Approx, Calendar, Leaky and
-// Concurrency.
+// Bucket, FixedWindow, SlidingLog, SlidingCounter, Approx, Calendar, Leaky,
+// Concurrency and a ByKey of such.
 type Idler interface {
 	// Idle reports whether nobody could tell the limiter from a new one with the
 	// same configuration: every permit of every key is back. It takes time in
@@ -23,7 +23,7 @@ func (t *keyTable[S]) empty(now uint64) bool {
 // Idle reports whether every bucket is full.
 func (b *Bucket) Idle(now time.Time) bool { return b.keys.empty(b.at(now)) }
 
-// Idle reports whether all has flowed out.
+// Idle reports whether all has flowed out, and has cooled down.
 func (l *Leaky) Idle(now time.Time) bool { return l.keys.empty(l.at(now)) }
 
 // Idle reports whether no key has taken permits in this window, or borrowed from

@@ -8,8 +8,21 @@ type LeakyConfig struct {
 	// one per century and at most 1e9.
 	Rate float64
 
-	// MaxKeys bounds the keys whose last take has not flowed out yet. A further key
-	// has to wait until one of them has. At most 1<<30. 0 means 100,000.
+	// WarmUp is how long a key that comes back from a long rest is slower than Rate,
+	// while permits are taken as fast as it lets them: a server that has filled its
+	// caches and opened its connections by then is spared the full load before. One
+	// that rests cools down as long, in proportion. Up to a century. 0: it is at
+	// Rate from the first permit on.
+	WarmUp time.Duration
+
+	// Cold is how many times longer than 1/Rate the first permit of a cold key takes:
+	// more than 1 and up to 1000. From there on it gets less, in a straight line
+	// with each permit. It needs WarmUp. 0 means 3.
+	Cold float64
+
+	// MaxKeys bounds the keys whose last take has not flowed out yet, or that have
+	// not cooled down. A further key has to wait until one of them has. At most 1<<30.
+	// 0 means 100,000.
 	MaxKeys int
 }
 
@@ -30,23 +43,47 @@ type LeakyConfig struct {
 // comes back when Wait says so gets all of Rate; what it is late it loses, so that
 // for a high rate a Bucket with some Burst is the better choice.
 //
+// With a WarmUp it is slower than that after a rest, and never faster. The warming up
+// is that of Guava's SmoothWarmingUp (https://github.com/google/guava): a key that is
+// cold has as many permits in store as flow out at Rate in WarmUp*(1/2 + 2/(1+Cold));
+// the first 2/(1+Cold) of that are the slow ones, and take WarmUp.
+//
 // A Leaky belongs to one owner and has no lock. Wait and Take on a known key are
-// O(1) and allocate nothing. A key needs some 120 bytes, besides its own.
+// O(1) and allocate nothing. A key needs some 130 bytes, besides its own.
 type Leaky struct {
 	clock
 	rate     float64
 	interval span // 1/rate
-	keys     keyTable[span]
+	warmUp   warmUp
+	keys     keyTable[leak]
+}
+
+// leak is the state of a key: its zero value is at rest, and cold.
+type leak struct {
+	free span    // when everything has flowed out
+	heat float64 // then; 0 up to 1
 }
 
 // NewLeaky returns a Leaky from which everything has flowed out. The error names
 // the field that is out of range.
 func NewLeaky(cfg LeakyConfig) (*Leaky, error) {
-	if err := first(checkRate("LeakyConfig.Rate", cfg.Rate), checkKeys("LeakyConfig", cfg.MaxKeys)); err != nil {
+	err := first(
+		checkRate("LeakyConfig.Rate", cfg.Rate),
+		checkTime("LeakyConfig.WarmUp", cfg.WarmUp, 0),
+		checkKeys("LeakyConfig", cfg.MaxKeys),
+	)
+	switch {
+	case err != nil:
+	case cfg.Cold != 0 && !(cfg.Cold > 1 && cfg.Cold <= 1000): // nor NaN
+		err = invalidf("LeakyConfig.Cold is %v, want 0, or more than 1 up to 1000", cfg.Cold)
+	case cfg.Cold != 0 && cfg.WarmUp == 0:
+		err = invalidf("LeakyConfig.Cold is %v without a WarmUp", cfg.Cold)
+	}
+	if err != nil {
 		return nil, err
 	}
-	l := &Leaky{rate: cfg.Rate, interval: perPermit(cfg.Rate)}
-	l.keys = newKeyTable(cfg.MaxKeys, func(free *span) uint64 { return free.ceil() })
+	l := &Leaky{rate: cfg.Rate, interval: perPermit(cfg.Rate), warmUp: newWarmUp(cfg)}
+	l.keys = newKeyTable(cfg.MaxKeys, func(s *leak) uint64 { return s.free.add(span{ns: l.warmUp.rest(s.heat)}).ceil() })
 	return l, nil
 }
 
@@ -62,7 +99,7 @@ func (l *Leaky) Wait(now time.Time, key string, n int) time.Duration {
 	case e == nil:
 		return wait(l.keys.room(t))
 	}
-	return wait(e.state.sub(span{ns: t}).ceil())
+	return wait(e.state.free.sub(span{ns: t}).ceil())
 }
 
 // Take takes n permits of key. Of a key for which Wait has found no room nothing
@@ -80,16 +117,18 @@ func (l *Leaky) Take(now time.Time, key string, n int) {
 }
 
 // pour moves the time at which everything has flowed out on by n permits.
-func (l *Leaky) pour(t uint64, e *slot[span], n uint64) {
-	if at := (span{ns: t}); e.state.less(at) {
-		e.state = at
+func (l *Leaky) pour(t uint64, e *slot[leak], n uint64) {
+	s := &e.state
+	if at := (span{ns: t}); s.free.less(at) {
+		s.heat = l.warmUp.cooled(s.heat, t-s.free.ns)
+		s.free = at
 	}
-	e.state = e.state.add(l.interval.times(n))
+	s.free = s.free.add(l.interval.times(n)).add(span{ns: l.warmUp.take(&s.heat, float64(n)*1e9/l.rate)})
 }
 
 // Settle corrects the cost of an earlier take from n to used permits. More is
 // charged now. Less is given back only of the last take, as far as it has not
-// flowed out yet: since Settle is not told which take it corrects, it supposes an
+// flowed out yet, and what it took longer for being cold stays: since Settle is not told which take it corrects, it supposes an
 // earlier one, as long as there may be one.
 //
 // A take that is not settled counts as one that may be. Settle every take of a
@@ -101,8 +140,8 @@ func (l *Leaky) Settle(now time.Time, key string, n, used int) {
 	e := l.keys.index[key]
 	if e != nil {
 		back := e.back.settle(uint64(n), uint64(max(0, n-used)))
-		if at := (span{ns: t}); back > 0 && at.less(e.state) {
-			e.state = at.add(e.state.sub(at).sub(l.interval.times(back)))
+		if at := (span{ns: t}); back > 0 && at.less(e.state.free) {
+			e.state.free = at.add(e.state.free.sub(at).sub(l.interval.times(back)))
 			l.keys.earlier(e)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -75,7 +74,7 @@ func (l *RateLayer) String() string {
 	case l.cfg.MaxWait < 0:
 		settings += ", waits"
 	}
-	return strings.TrimSpace("limiter "+l.cfg.Name) + "(" + settings + ")"
+	return named("limiter", l.cfg.Name) + "(" + settings + ")"
 }
 
 // Wrap puts the layer around next.
@@ -83,28 +82,25 @@ func (l *RateLayer) Wrap(next policy.Handler) policy.Handler {
 	return func(c *policy.Call) error {
 		v, err := l.admit(c)
 		if err == nil {
-			if err = next(c); errtree.Refused(err) {
+			if err = next(c); err != nil && errtree.Refused(err) {
 				v.Cancel()
 			}
 		}
-		if err != nil && l.cfg.OnError != nil {
-			return l.cfg.OnError(err)
-		}
-		return err
+		return mapped(err, l.cfg.OnError)
 	}
 }
 
 // admit takes the permits of c, for which it waits as configured.
 func (l *RateLayer) admit(c *policy.Call) (v RateReservation, err error) {
 	ctx, n := c.Context(), 1
-	if ctx.Err() != nil {
+	if c.Err() != nil {
 		return v, endOf(ctx)
 	}
 	if l.cfg.Permits != nil {
 		n = l.cfg.Permits(ctx)
 	}
 	if l.cfg.MaxWait == 0 || l.rate.line.permits.Load() == 0 {
-		s, after, wait := l.rate.take(l.rate.time.at(c.Now()), n, 0)
+		s, after, wait := l.rate.take(l.rate.time.after(c.Since(l.rate.time.base)), n, 0)
 		if wait == 0 {
 			return RateReservation{state: s, after: after, n: n}, nil
 		}
@@ -144,6 +140,5 @@ func (l *RateLayer) stand(ctx context.Context, n int) (v RateReservation, err er
 }
 
 func (l *RateLayer) refused(err *LimitedError) error {
-	event.Tell(l.cfg.OnEvent, event.Event{Kind: event.LimitRefused, Name: l.cfg.Name, Delay: err.After, Err: err})
-	return err
+	return tellRefused(l.cfg.OnEvent, l.cfg.Name, err)
 }

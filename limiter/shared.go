@@ -55,7 +55,35 @@ type Shared struct {
 // part is one of the limits.
 type part struct {
 	Limiter
-	soft bool // permits may come back at any time
+	soft bool // of no key it is sure when permits come back, or it is a ByKey
+}
+
+// isSoft reports whether permits of l may come back at any time.
+func isSoft(l Limiter) bool {
+	_, releases := l.(Releaser)
+	_, notifies := l.(Notifier)
+	return releases || notifies
+}
+
+// sure reports whether permits of key come back when Wait says, and not before.
+func (p part) sure(key string) bool {
+	if !p.soft {
+		return true
+	}
+	_, byKey := p.Limiter.(*ByKey)
+	return byKey && !isSoft(p.of(key))
+}
+
+// of returns the limit of key; nil when it has none.
+func (p part) of(key string) Limiter {
+	l := p.Limiter
+	for {
+		b, ok := l.(*ByKey)
+		if !ok {
+			return l
+		}
+		l = b.Of(key)
+	}
 }
 
 // parts returns all limits.
@@ -103,6 +131,13 @@ func (s *Shared) wait(ctx context.Context, key string, n int) (waited bool, err 
 	}
 }
 
+// Waiting returns how many calls wait at present, of all keys.
+func (s *Shared) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.len
+}
+
 // Settle corrects the cost of a call that was admitted, from n to used permits,
 // in all limits. What they give back is for the next in the queue.
 func (s *Shared) Settle(key string, n, used int) {
@@ -145,10 +180,14 @@ func (s *Shared) each(key string, fn func(l Limiter, now time.Time, key string))
 	defer s.mu.Unlock()
 	now := time.Now()
 	for _, p := range s.limiters {
-		fn(p.Limiter, now, key)
+		if l := p.of(key); l != nil {
+			fn(l, now, key)
+		}
 	}
 	for _, p := range s.whole {
-		fn(p.Limiter, now, "")
+		if l := p.of(""); l != nil {
+			fn(l, now, "")
+		}
 	}
 	s.queue.lookAgain(key)
 	s.pump(now)

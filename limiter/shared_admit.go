@@ -27,8 +27,7 @@ func (s *Shared) enter(key string, n int, deadline time.Time, waits bool) (*Rese
 	wait, hard := s.ask(now, key, n)
 	q := s.queue
 	if wait == 0 && !q.ahead(key) {
-		s.take(now, key, n)
-		s.emit(now, event.Started, s.calls, key, 0, nil)
+		s.admit(now, s.calls, key, n, 0)
 		return nil, nil
 	}
 	late := !deadline.IsZero() && hard > deadline.Sub(now)
@@ -73,20 +72,35 @@ func askAll(parts []part, now time.Time, key string, n int) (wait, hard time.Dur
 	for _, p := range parts {
 		d := p.Wait(now, key, n)
 		wait = max(wait, d)
-		if !p.soft {
+		if p.sure(key) {
 			hard = max(hard, d)
 		}
 	}
 	return wait, hard
 }
 
-func (s *Shared) take(now time.Time, key string, n int) {
+// admit takes the permits of a call, which has waited so long.
+func (s *Shared) admit(now time.Time, call uint64, key string, n int, waited time.Duration) {
 	for _, p := range s.limiters {
 		p.Take(now, key, n)
 	}
 	for _, p := range s.whole {
 		p.Take(now, "", n)
 	}
+	s.emit(now, event.Started, call, key, waited, nil)
+	if s.bus.Wants(event.Depleted) && (anyEmpty(s.limiters, now, key) || anyEmpty(s.whole, now, "")) {
+		s.emit(now, event.Depleted, call, key, 0, nil)
+	}
+}
+
+// anyEmpty reports whether one of the limits that know what they have has nothing.
+func anyEmpty(parts []part, now time.Time, key string) bool {
+	for _, p := range parts {
+		if c, ok := p.of(key).(Counter); ok && c.Available(now, key) <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // pump admits all who can be admitted, turns away those whose time is over, and
@@ -124,8 +138,7 @@ func (s *Shared) serve(now time.Time) (next time.Time) {
 		case whole > 0:
 			return s.earlier(now.Add(whole))
 		default:
-			s.take(now, r.key, r.n)
-			s.emit(now, event.Started, r.call, r.key, now.Sub(r.began), nil)
+			s.admit(now, r.call, r.key, r.n, now.Sub(r.began))
 			s.decide(r, nil)
 		}
 	}

@@ -68,7 +68,8 @@ type SharedConfig struct {
 	//	event.LimitRefused  it was rejected (Err, Delay: RetryAfter of Err)
 	//	event.Overflow      it was, because of a full queue (Err, Delay: RetryAfter of Err)
 	//	event.Cancelled     it ended in the queue because its context did (Err)
-	//	event.Depleted      the permits of the key were drained; no Request
+	//	event.Depleted      the call took the last permit of a Counter that there was;
+	//	                    without a Request: the permits of the key were drained
 	OnEvent func(event.Event)
 }
 
@@ -101,9 +102,8 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 			return nil, invalidf("SharedConfig.%s[%d] is nil", field, i)
 		}
 		_, releases := l.(Releaser)
-		_, notifies := l.(Notifier)
 		s.releases = s.releases || releases
-		*parts = append(*parts, part{l, releases || notifies})
+		*parts = append(*parts, part{l, isSoft(l)})
 	}
 	s.bus.Listen(cfg.OnEvent)
 	for _, p := range s.parts() {

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/flyball-go/flyball/internal/errtree"
@@ -26,7 +25,7 @@ func (s *Shared) String() string {
 	case s.queue.max > 0:
 		settings += fmt.Sprintf(", queue %d, waits %v", s.queue.max, s.maxWait)
 	}
-	return strings.TrimSpace("limiter "+s.name) + "(" + settings + ")"
+	return named("limiter", s.name) + "(" + settings + ")"
 }
 
 // Wrap makes a Shared a policy.Policy: calls pass it as they do Do, with the key

@@ -10,7 +10,7 @@ type queue struct {
 	max    int
 	newest bool // is served first
 	len    int
-	all    list
+	all    byAge
 	lanes  map[string]*lane
 
 	ready lanes // by age: whose first call is to be looked at, or waits for the Whole
@@ -20,7 +20,7 @@ type queue struct {
 // lane is the calls of one key, oldest first.
 type lane struct {
 	key   string
-	calls list
+	calls byAge
 	at    time.Time // when timed
 	in    *lanes
 	pos   int
@@ -144,13 +144,13 @@ func (h *lanes) Pop() any {
 	return l
 }
 
-// list is calls by age, through one of their links.
-type list struct {
+// byAge is calls by age, through one of their links.
+type byAge struct {
 	oldest, newest *Reservation
 	which          int
 }
 
-func (l *list) add(r *Reservation) {
+func (l *byAge) add(r *Reservation) {
 	if r.link[l.which].older = l.newest; l.newest == nil {
 		l.oldest = r
 	} else {
@@ -159,7 +159,7 @@ func (l *list) add(r *Reservation) {
 	l.newest = r
 }
 
-func (l *list) remove(r *Reservation) {
+func (l *byAge) remove(r *Reservation) {
 	k := &r.link[l.which]
 	if k.older == nil {
 		l.oldest = k.newer

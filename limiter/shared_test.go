@@ -742,6 +742,7 @@ func TestSharedEvents(t *testing.T) {
 			"0s api limit refused 4 k 1s no permits",
 			"0s api limit refused 5 k 0s more permits than the limit ever holds",
 			"1s api started 2 k 1s <nil>",
+			"1s api depleted 2 k 0s <nil>",
 			"1s api queued 6 k 2s <nil>",
 			"1s api cancelled 6 k 0s limiter: no permit: context canceled",
 			"1s api queued 7 k 1s <nil>",

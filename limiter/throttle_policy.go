@@ -80,31 +80,20 @@ func (p *ThrottlePolicy) Rejects() float64 {
 
 // Wrap puts the layer around next.
 func (p *ThrottlePolicy) Wrap(next policy.Handler) policy.Handler {
-	return func(c *policy.Call) error { return mapped(p.pass(c, next), p.cfg.OnError) }
+	return func(c *policy.Call) error { return mapped(pass(p, c, next, p.cfg.Rejected), p.cfg.OnError) }
 }
 
-func (p *ThrottlePolicy) pass(c *policy.Call, next policy.Handler) (err error) {
-	ctx, sent := c.Context(), c.Now()
-	if ctx.Err() != nil {
-		return endOf(ctx)
-	}
-	if !p.admit(sent) {
-		return tellRefused(p.cfg.OnEvent, p.cfg.Name, p.core.slice)
-	}
-	var v verdict // neutral when next or Rejected panics or exits
-	defer func() { p.end(c, sent, v) }()
-	err = next(c)
-	v = judge(ctx, err, p.cfg.Rejected)
-	return err
-}
-
-func (p *ThrottlePolicy) admit(now time.Time) bool {
+func (p *ThrottlePolicy) enter(c *policy.Call) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.core.Admit(now, rand.Float64())
+	ok := p.core.Admit(c.Now(), rand.Float64())
+	p.mu.Unlock()
+	if !ok {
+		return tellRefused(p.cfg.OnEvent, p.cfg.Name, refuse(NoPermits, p.core.slice, ""))
+	}
+	return nil
 }
 
-func (p *ThrottlePolicy) end(c *policy.Call, sent time.Time, v verdict) {
+func (p *ThrottlePolicy) leave(c *policy.Call, sent time.Time, v verdict) {
 	if v == bad {
 		return
 	}

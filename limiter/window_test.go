@@ -410,7 +410,7 @@ func config(which uint8, limit int, d, e time.Duration, rate float64, extra, key
 		l, err = made(NewCalendar(CalendarConfig{Limit: limit, Cycle: Cycle(extra), MaxKeys: keys}))
 		return "CalendarConfig", l, err
 	case 5:
-		l, err = made(NewLeaky(LeakyConfig{Rate: rate, MaxKeys: keys}))
+		l, err = made(NewLeaky(LeakyConfig{Rate: rate, WarmUp: e, Cold: float64(extra), MaxKeys: keys}))
 		return "LeakyConfig", l, err
 	case 6:
 		l, err = made(NewConcurrency(ConcurrencyConfig{Limit: limit, AskAgain: d, MaxKeys: keys}))

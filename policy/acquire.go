@@ -7,24 +7,29 @@ import (
 	"github.com/flyball-go/flyball/event"
 )
 
-// acquire takes a permit and says whether it waited for it.
-func (b *Bulkhead) acquire(ctx context.Context) (waited bool, err error) {
+// acquire takes a permit.
+func (b *Bulkhead) acquire(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return false, endOf(ctx, "no permit", false)
+		return endOf(ctx, "no permit", false)
 	}
 	if b.seats.take() {
-		return false, nil
+		return nil
 	}
+	return b.stand(ctx)
+}
+
+// stand waits for a permit, if it may.
+func (b *Bulkhead) stand(ctx context.Context) error {
 	most := b.maxWait()
 	if most == 0 {
-		return false, b.full(0)
+		return b.full(0)
 	}
 	e, granted := b.seats.queue(b.cfg.MaxQueue)
 	if granted {
-		return false, nil
+		return nil
 	}
 	if e == nil {
-		return false, b.full(0)
+		return b.full(0)
 	}
 	var expired <-chan time.Time
 	if most > 0 {
@@ -45,11 +50,11 @@ func (b *Bulkhead) acquire(ctx context.Context) (waited bool, err error) {
 		if granted {
 			b.Release()
 		}
-		return true, endOf(ctx, "no permit", false)
+		return endOf(ctx, "no permit", false)
 	case !granted:
-		return true, b.full(most)
+		return b.full(most)
 	}
-	return true, nil
+	return nil
 }
 
 func (b *Bulkhead) full(waited time.Duration) error {

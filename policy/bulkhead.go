@@ -96,12 +96,14 @@ func (b *Bulkhead) String() string {
 // Wrap puts the bulkhead around next.
 func (b *Bulkhead) Wrap(next Handler) Handler {
 	return mapped(func(c *Call) error {
-		waited, err := b.acquire(c.ctx)
-		if waited {
-			c.Later()
+		if c.Err() != nil {
+			return endOf(c.ctx, "no permit", false)
 		}
-		if err != nil {
-			return err
+		if !b.seats.take() {
+			err := b.stand(c.ctx)
+			if c.Later(); err != nil {
+				return err
+			}
 		}
 		defer b.Release()
 		return next(c)
@@ -115,8 +117,7 @@ func (b *Bulkhead) Acquire(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: nil context", ErrInvalid)
 	}
-	_, err := b.acquire(ctx)
-	return mapError(err, b.cfg.OnError)
+	return mapError(b.acquire(ctx), b.cfg.OnError)
 }
 
 // TryAcquire takes a permit if it can be had without waiting.

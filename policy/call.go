@@ -13,6 +13,7 @@ type Call struct {
 	base time.Time
 	now  time.Duration // since base, and 1; 0: not read
 
+	alive  bool    // the context had not ended when it was looked at last
 	budget *Budget // the one that counts the call, innermost
 }
 
@@ -33,7 +34,7 @@ type typed[R any] struct {
 // reset forgets everything of a call but what the next one has in common with it.
 func (t *typed[R]) reset() {
 	var none R
-	t.ctx, t.now, t.fn, t.val = nil, 0, nil, none
+	t.ctx, t.alive, t.now, t.fn, t.val = nil, false, 0, nil, none
 }
 
 func (t *typed[R]) run(ctx context.Context) (err error) {
@@ -62,24 +63,42 @@ func (c *Call) Context() context.Context { return c.ctx }
 // WithContext runs next with ctx as the call's context, and restores it.
 func (c *Call) WithContext(ctx context.Context, next Handler) error {
 	outer := c.ctx
-	c.ctx = ctx
-	defer func() { c.ctx = outer }()
+	c.ctx, c.alive = ctx, false
+	defer func() { c.ctx, c.alive = outer, false }()
 	return next(c)
+}
+
+// Err is why the call's context has ended, nil if it has not. Of a context that has
+// not it looks once for all layers on the way in, and anew after Later and when the
+// function has run: no time passes in between.
+func (c *Call) Err() error {
+	if c.alive {
+		return nil
+	}
+	err := c.ctx.Err()
+	c.alive = err == nil
+	return err
 }
 
 // Now is the call's reading of the clock: one for all layers on the way in. It is
 // taken when it is first asked for, and anew after Later and when the function has
 // run.
-func (c *Call) Now() time.Time {
+func (c *Call) Now() time.Time { return c.base.Add(c.read()) }
+
+// Since is Now().Sub(t), at less cost.
+func (c *Call) Since(t time.Time) time.Duration { return c.read() + c.base.Sub(t) }
+
+// read returns the reading of the clock, since base.
+func (c *Call) read() time.Duration {
 	if c.now == 0 {
 		c.now = time.Since(c.base) + 1
 	}
-	return c.base.Add(c.now - 1)
+	return c.now - 1
 }
 
 // Later says that time has passed: a layer waited, ran a fork of the call, or
 // called what may take its time. It says so before it goes on.
-func (c *Call) Later() { c.now = 0 }
+func (c *Call) Later() { c.now, c.alive = 0, false }
 
 // Fork returns a copy of the call, with a result of its own, for another
 // goroutine to take further with the given context.

@@ -163,10 +163,10 @@ func took(fn func()) time.Duration {
 	return time.Since(begin)
 }
 
-func allocs(t *testing.T, what string, most float64, fn func()) {
+func allocs(t *testing.T, what string, want float64, fn func()) {
 	t.Helper()
-	if n := testing.AllocsPerRun(200, fn); n > most {
-		t.Errorf("%s: %v allocations, want %v", what, n, most)
+	if n := testing.AllocsPerRun(200, fn); n != want {
+		t.Errorf("%s: %v allocations, want %v", what, n, want)
 	}
 }
 

@@ -42,7 +42,7 @@ func (t *Timeout) leave(c *Call, next Handler) error {
 	if c.ctx.Err() != nil {
 		return endOf(c.ctx, "call not begun", false)
 	}
-	ctx := t.begin(c)
+	ctx := t.begin(c, t.after(c))
 	defer ctx.end()
 	defer c.Later()
 	begun := time.Now()

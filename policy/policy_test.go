@@ -182,6 +182,57 @@ func TestWithContextIsRestored(t *testing.T) {
 	}
 }
 
+// looks is a context that counts how often it is asked whether it has ended.
+type looks struct {
+	context.Context
+	n *int
+}
+
+func (l looks) Err() error { *l.n++; return l.Context.Err() }
+
+func TestErrIsLookedAtOnceUntilLater(t *testing.T) {
+	n := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	look := func(c *Call, more int, what string) {
+		t.Helper()
+		before := n
+		if err := c.Err(); err != c.Context().Err() {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := n - before - 1; got != more {
+			t.Errorf("%s: looked %d times, want %d", what, got, more)
+		}
+	}
+	asks := func(what string, more int) layer {
+		return around(func(c *Call, next Handler) error { look(c, more, what); return next(c) })
+	}
+	p := Chain(asks("first", 1), asks("second", 0),
+		around(func(c *Call, next Handler) error { c.Later(); return next(c) }), asks("after Later", 1),
+		around(func(c *Call, next Handler) error {
+			err := c.WithContext(looks{ctx, &n}, next)
+			look(c, 1, "after WithContext")
+			look(c, 0, "after WithContext, again")
+			look(c.Fork(looks{ctx, &n}), 1, "a fork")
+			return err
+		}),
+		asks("within WithContext", 1), asks("within WithContext, again", 0),
+		around(func(c *Call, next Handler) error { err := next(c); look(c, 1, "after the function"); return err }),
+	)
+	_, _ = Do(looks{context.Background(), &n}, p, five)
+	_, _ = Do(looks{context.Background(), &n}, Chain(asks("another call", 1)), five)
+	p = Chain(asks("one that is refused", 1), refuse(errBoom))
+	for range 3 { // what is seen is not kept for the next call
+		_, _ = Do(looks{context.Background(), &n}, p, five)
+	}
+	cancel()
+	p = Chain(around(func(c *Call, next Handler) error {
+		look(c, 1, "an ended one")
+		look(c, 1, "an ended one, again")
+		return next(c)
+	}))
+	_, _ = Do(looks{ctx, &n}, p, five)
+}
+
 func TestNowIsReadOnceUntilLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -192,7 +243,7 @@ func TestNowIsReadOnceUntilLater(t *testing.T) {
 			time.Sleep(time.Second)
 			return next(c)
 		}), around(func(c *Call, next Handler) error {
-			second = c.Now().Sub(begin)
+			second = c.Since(begin)
 			c.Later()
 			third = c.Now().Sub(begin)
 			return next(c)

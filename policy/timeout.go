@@ -60,7 +60,8 @@ type TimeoutConfig struct {
 //
 // A call costs one allocation: its context, which is not used again, since its
 // function may keep it. That makes a timer when it is first asked for its Done
-// channel, which is five more. To be able to tell that a call is stuck, it is
+// channel, which is five more. A call that has a deadline which comes before costs
+// nothing: its function is given the caller's context as it is. To be able to tell that a call is stuck, it is
 // twelve more; with Abandon, twelve and a goroutine.
 // Results must not depend on the context, which ends when the call returns: a
 // response's body has to be read inside.
@@ -107,22 +108,30 @@ func (t *Timeout) Wrap(next Handler) Handler {
 	return mapped(func(c *Call) error { return h(c, next) }, t.cfg.OnError)
 }
 
-// begin returns the call's context. Each call has a cause of its own: that of a
-// Timeout further out is not taken for it.
-func (t *Timeout) begin(c *Call) *timeoutContext {
-	after := t.cfg.After
+// after is how long the call may take.
+func (t *Timeout) after(c *Call) time.Duration {
 	if t.cfg.AfterFor != nil {
 		if d := t.cfg.AfterFor(c.ctx); d > 0 {
-			after = d
+			return d
 		}
 	}
+	return t.cfg.After
+}
+
+// begin returns the call's context. Each call has a cause of its own: that of a
+// Timeout further out is not taken for it.
+func (t *Timeout) begin(c *Call, after time.Duration) *timeoutContext {
 	return &timeoutContext{Context: c.ctx, at: c.Now().Add(after), over: TimeoutError{Name: t.cfg.Name, After: after}}
 }
 
 func (t *Timeout) wait(c *Call, next Handler) error {
-	ctx := t.begin(c)
+	watches, after := t.cfg.OnEvent != nil && t.cfg.StuckAfter >= 0, t.after(c)
+	if d, ok := c.ctx.Deadline(); ok && !watches && d.Before(c.Now().Add(after)) {
+		return next(c) // whose context ends in time, and by no fault of this layer
+	}
+	ctx := t.begin(c, after)
 	defer ctx.end()
-	if t.cfg.OnEvent == nil || t.cfg.StuckAfter < 0 {
+	if !watches {
 		return t.judge(ctx, c.WithContext(ctx, next))
 	}
 	return t.judge(ctx, t.watched(ctx, c, next))

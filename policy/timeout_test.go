@@ -301,7 +301,7 @@ func TestTimeoutAllocations(t *testing.T) {
 	for _, c := range []struct {
 		cfg  TimeoutConfig
 		fn   func(context.Context) (int, error)
-		most float64
+		want float64
 	}{
 		{TimeoutConfig{}, five, 1},
 		{TimeoutConfig{}, waits, 6},
@@ -310,8 +310,46 @@ func TestTimeoutAllocations(t *testing.T) {
 		{TimeoutConfig{OnEvent: new(log).hear, Abandon: true}, waits, 13},
 	} {
 		p := Chain(must(NewTimeout(c.cfg)))
-		allocs(t, p.String(), c.most, func() { _, _ = Do(t.Context(), p, c.fn) })
+		allocs(t, p.String(), c.want, func() { _, _ = Do(t.Context(), p, c.fn) })
 	}
+	early, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	p := Chain(must(NewTimeout(TimeoutConfig{After: 2 * time.Hour})))
+	allocs(t, "a deadline before", 0, func() { _, _ = Do(early, p, waits) })
+}
+
+// A function is given the caller's context where that ends before the time is over,
+// and no later.
+func TestTimeoutThatCannotComeIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for what, c := range map[string]struct {
+			deadline time.Duration // of the caller
+			cfg      TimeoutConfig
+			same     bool
+			timeout  bool
+		}{
+			"before":          {deadline: time.Second - 1, same: true},
+			"at once":         {deadline: time.Second}, // either may be first
+			"after":           {deadline: time.Second + 1, timeout: true},
+			"after, by call":  {deadline: time.Second - 1, cfg: TimeoutConfig{AfterFor: func(context.Context) time.Duration { return time.Millisecond }}, timeout: true},
+			"before, watched": {deadline: time.Second - 1, cfg: TimeoutConfig{OnEvent: new(log).hear}},
+			"before, not":     {deadline: time.Second - 1, cfg: TimeoutConfig{OnEvent: new(log).hear, StuckAfter: -1}, same: true},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
+			p := Chain(must(NewTimeout(c.cfg)))
+			_, err := Do(ctx, p, func(inner context.Context) (int, error) {
+				if (inner == ctx) != c.same {
+					t.Errorf("%s: the caller's context %v, want %v", what, inner == ctx, c.same)
+				}
+				<-inner.Done()
+				return 0, inner.Err()
+			})
+			if _, ok := errors.AsType[*TimeoutError](err); ok != c.timeout && what != "at once" || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v, want a timeout: %v", what, err, c.timeout)
+			}
+			cancel()
+		}
+	})
 }
 
 func TestTimeoutConfig(t *testing.T) {

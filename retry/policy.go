@@ -81,8 +81,8 @@ func (r *Retry) String() string {
 // Wrap puts the repetitions around next.
 func (r *Retry) Wrap(next policy.Handler) policy.Handler {
 	return r.cfg.Budget.Around(func(c *policy.Call) error {
-		if ctx := c.Context(); ctx.Err() != nil {
-			return r.cfg.mapped(notBegun(ctx))
+		if c.Err() != nil {
+			return r.cfg.mapped(notBegun(c.Context()))
 		}
 		var start time.Time
 		if r.timed {
