@@ -8,6 +8,7 @@ PLATFORMS   := windows/amd64 darwin/arm64 js/wasm
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 FUZZTIME ?= 30s
+FUZZREST ?= 5s
 SOAK     ?= 1000000
 
 # $(call each,command) runs the command in every module, and fails at the end when
@@ -25,8 +26,8 @@ test: ## all tests of all modules; on Debian, root gets missing servers installe
 soak: ## the soak tests with SOAK requests (default a million)
 	FLYBALL_SOAK=$(SOAK) go test $(shell go list -race runtime >/dev/null 2>&1 && echo -race) -count=1 -v -timeout 60m -run Soak ./...
 
-fuzz: ## every fuzz target of every module for FUZZTIME each
-	@scripts/fuzz $(FUZZTIME)
+fuzz: ## every fuzz target: those of what servers send for FUZZTIME each, others for FUZZREST
+	@scripts/fuzz $(FUZZTIME) $(FUZZREST)
 
 bench: ## the measurements; ARGS are handed on
 	GOWORK= go run ./bench $(ARGS)

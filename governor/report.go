@@ -39,6 +39,8 @@ var ErrNoAttempt = errors.New("governor: no running closure has this context")
 //   - with a Cost, what the attempt cost, as Settle has it. Of several the highest
 //     counts.
 //
+// Quotas with a Unit are not in calls: they begin cooldowns, and nothing else.
+//
 // Limit, Remaining and Cost count as not said when they are negative, Limit and
 // Cost also when they are 0 (Settle says that a call was free), and a Remaining of
 // 0 that comes with neither Limit nor Reset. So the zero Quota says nothing. A
@@ -118,7 +120,9 @@ func (c *core) tell(a *attempt, quotas []throttle.Quota, refused bool) {
 		q := &qs[i]
 		q.Scope = own(q.Scope, &a.key.laneKey)
 		c.tidy(q, at)
-		cost = max(cost, q.Cost)
+		if q.Unit == "" {
+			cost = max(cost, q.Cost)
+		}
 	}
 	if cost > 0 {
 		a.used, a.metered = int32(min(cost, math.MaxInt32)), true
@@ -187,7 +191,13 @@ func (c *core) tidy(q *throttle.Quota, at time.Time) {
 // left, nothing is not handed on when it is known until when: that is a cooldown,
 // which Clear can end. fresh says that q may be evidence that its scope has quota
 // again; changed, that it was.
+//
+// What is counted in another unit than calls is not what the limits count, nor
+// evidence about what they do.
 func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (changed, cleared bool) {
+	if q.Unit != "" {
+		return false, false
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if fresh {

@@ -700,3 +700,29 @@ func TestNarrowestOfTheVendorsOwnWordsWins(t *testing.T) {
 		})
 	}
 }
+
+func TestQuotaInAnotherUnitIsForCooldownsAlone(t *testing.T) {
+	b := newBucket(t, 1, 100)
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Limits = []governor.Limit{{Limiter: b}}
+	}, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		in := func(unit string, remaining int64) throttle.Quota {
+			return throttle.Quota{Unit: unit, Limit: 1000, Remaining: remaining, Reset: time.Now().Add(time.Minute), Cost: 50}
+		}
+		report := func(q throttle.Quota) {
+			call(t, g, governor.Func(func(ctx context.Context) (int, error) { return 0, governor.Report(ctx, q) }))
+		}
+		report(in("tokens", 1))
+		if n := b.Available(time.Now(), ""); n != 99 {
+			t.Errorf("%d permits are left, want 99: tokens are no calls", n)
+		}
+		report(in("", 40))
+		if n := b.Available(time.Now(), ""); n > 40 {
+			t.Errorf("%d permits are left, want at most 40", n)
+		}
+		report(in("tokens", 0))
+		call(t, g, sleep(0))
+		since(t, "when no tokens are left, the next", start, time.Now(), time.Minute)
+	})
+}

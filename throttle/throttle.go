@@ -134,12 +134,19 @@ type Signal struct {
 
 // Quota is what a vendor's answer, good or bad, taught about a limit.
 type Quota struct {
-	Scope     Scope     `json:"scope"`
-	Name      string    `json:"name,omitempty"` // the vendor's name of the limit, where there are several
-	Limit     int64     `json:"limit"`          // permits per window; -1 when not said
-	Remaining int64     `json:"remaining"`      // permits left in this window; -1 when not said
-	Reset     time.Time `json:"reset,omitzero"` // when the window ends; zero when not said
-	Cost      int64     `json:"cost"`           // what this call cost; -1 when not said
+	Scope Scope  `json:"scope"`
+	Name  string `json:"name,omitempty"` // the vendor's name of the limit, where there are several
+
+	// Unit is what is counted, in the plural: "tokens", "points", "bytes"; "" for
+	// calls, "percent" where a vendor tells only which part of a limit is used.
+	// Only calls, and what a caller counts in the same unit, are permits.
+	Unit string `json:"unit,omitempty"`
+
+	Limit     int64         `json:"limit"`            // permits per window; -1 when not said
+	Window    time.Duration `json:"window,omitempty"` // how long the window is, or a bucket takes to fill; 0 when not said
+	Remaining int64         `json:"remaining"`        // permits left in this window; -1 when not said
+	Reset     time.Time     `json:"reset,omitzero"`   // when the window ends; zero when not said
+	Cost      int64         `json:"cost"`             // what this call cost; -1 when not said
 }
 
 func name(names []string, i int) string {

@@ -14,12 +14,45 @@
 // The wrapped error unwraps to the client's own, so errors.Is and errors.As go on
 // working. Module grpcx does this for gRPC.
 //
+// # The adapters
+//
+//   - advertising: [GoogleAds], [Meta], [MicrosoftAds], [AmazonAds], [TikTokAds],
+//     [LinkedIn]
+//   - platforms for developers: [GitHub], [GitLab], [Atlassian], [Linear],
+//     [Notion], [Slack], [Discord]
+//   - commerce, customers, communication: [Stripe], [ShopifyREST],
+//     [ShopifyGraphQL], [AmazonSPAPI], [Salesforce], [SalesforceMarketingCloud],
+//     [HubSpot], [Zendesk], [Twilio], [Dropbox]
+//   - models: [OpenAI] and those of its shape, [Anthropic]; Gemini is a [GoogleAPI]
+//   - clouds: [AWS], [Azure], [MicrosoftGraph], [GoogleAPI], [Cloudflare], and any
+//     [GRPC] service
+//   - media: [X], [TikTokOpenAPI], [Spotify], [Reddit]
+//   - any other: [HTTP]
+//
+// Each one's comment says what it reads, what to use as governor, selector, tenant
+// and bucket, and where the facts are from. Scopes are of the refused call: a
+// signal for the bucket of a program that uses no buckets pauses all it calls, the
+// safe side.
+//
+// # Documented limits
+//
+// Where a vendor publishes a number, a function has it as a limiter.QuotaConfig,
+// such as [GitHubPrimary], for a governor's Limits or limiter.NewQuota:
+//
+//	Limits: []governor.Limit{{Per: throttle.Bucket, Quota: vendors.GitHubPrimary()}}
+//
+// Numbers that are not published, or not known for sure, are not here. What answers
+// tell is in [Adapter.Learn].
+//
 // # What adapters promise
 //
 // They are values without state, safe for simultaneous use by any number of
 // goroutines. They never panic and never wait, whatever a server sends: at most
-// 16 values of a header are looked at, of at most 256 bytes each; bodies above
-// 1 MiB are not read; numbers saturate. A delay is exactly what the vendor said,
+// 16 values of a header are looked at, of at most 256 bytes each (8 KiB for Meta's,
+// which are JSON); bodies above 1 MiB are not read, and of an array in one 100
+// elements; numbers saturate. What is garbled counts as not there, so that a 429
+// with a broken body is still a 429. An answer with a 5xx is a limit only where it
+// says when that ends; else it is an outage, a breaker's business. A delay is exactly what the vendor said,
 // rounded up to 1 ms, without jitter, floor or cap: those are the governor's.
 // [throttle.Unknown] says that the vendor gave no time, which is not 0.
 //

@@ -1,6 +1,7 @@
 package vendors_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/throttle"
 	"github.com/flyball-go/flyball/vendors"
 )
@@ -209,4 +211,108 @@ func ExampleRetryAfter_forms() {
 	// 0s true
 	// 0s false
 	// 0s false
+}
+
+// A governor with what a vendor publishes and what it says beside that. The limit
+// is counted for each resource, as GitHub does, and a refusal pauses that resource
+// alone.
+func ExampleGitHubPrimary() {
+	g, err := governor.New(governor.PlainConfig{
+		Name:   "github",
+		Vendor: vendors.GitHub(),
+		Limits: []governor.Limit{
+			{Per: throttle.Bucket, Quota: vendors.GitHubPrimary()}, // 5,000 per hour
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer g.Close()
+
+	core := g.With(governor.Ask{Bucket: "core"})
+	issues, err := governor.Do(context.Background(), core, "", governor.Func(func(ctx context.Context) (string, error) {
+		return "issues", nil // here the client asks; its errors hold a vendors.ResponseError
+	}))
+	fmt.Println(issues, err)
+	// Output: issues <nil>
+}
+
+// Of one refusal GitHub may mean two limits: the token's and the resource's.
+func ExampleGitHub() {
+	h := http.Header{}
+	h.Set("Retry-After", "60")
+	h.Set("X-RateLimit-Remaining", "0")
+	h.Set("X-RateLimit-Reset", "1795257000")
+	h.Set("X-RateLimit-Resource", "core")
+	for _, s := range vendors.GitHub().Read(vendors.Response{
+		Status: http.StatusForbidden, Header: h, At: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
+		Body: []byte(`{"message":"You have exceeded a secondary rate limit."}`),
+	}) {
+		fmt.Println(s.Scope.Level, s.Kind, s.Delay, "-", s.Source)
+	}
+	// Output:
+	// host burst 1m0s - secondary rate limit, Retry-After: 1m0s
+	// bucket quota 30m0s - core: X-Ratelimit-Reset: in 30m0s
+}
+
+// Meta answers with 400 and a code, and a header says how many minutes are left.
+func ExampleMeta() {
+	h := http.Header{}
+	h.Set("X-Business-Use-Case-Usage", `{"1613934299308344":[{"type":"ads_management","call_count":100,"total_time":25,"estimated_time_to_regain_access":19}]}`)
+	refused := vendors.Response{Status: 400, Header: h, Body: []byte(`{"error":{"code":80004,"message":"There have been too many calls to this ad-account."}}`)}
+
+	for _, s := range vendors.Meta().Read(refused) {
+		fmt.Println("pause the", s.Scope.Level, "for", s.Delay)
+	}
+	for _, q := range vendors.Meta().Learn(refused) {
+		fmt.Println(q.Name, q.Remaining, q.Unit, "left")
+	}
+	// Output:
+	// pause the tenant for 19m0s
+	// 1613934299308344/ads_management 0 percent left
+}
+
+// A refusal that comes with status 200, and what a bucket in points teaches.
+func ExampleShopifyGraphQL() {
+	refused := vendors.Response{Status: 200, Body: []byte(`{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],
+		"extensions":{"cost":{"requestedQueryCost":400,"throttleStatus":{"maximumAvailable":1000,"currentlyAvailable":300,"restoreRate":50}}}}`)}
+
+	fmt.Println(vendors.ShopifyGraphQL().DelayError(&vendors.ResponseError{Response: refused}))
+	for _, q := range vendors.ShopifyGraphQL().Learn(refused) {
+		fmt.Println(q.Remaining, "of", q.Limit, q.Unit, "that refill in", q.Window)
+	}
+	// Output:
+	// 2s true
+	// 300 of 1000 points that refill in 20s
+}
+
+// Requests and tokens are limited apart; only the exhausted one says when to come
+// again.
+func ExampleOpenAI() {
+	h := http.Header{}
+	h.Set("X-RateLimit-Remaining-Requests", "99")
+	h.Set("X-RateLimit-Reset-Requests", "120ms")
+	h.Set("X-RateLimit-Remaining-Tokens", "0")
+	h.Set("X-RateLimit-Reset-Tokens", "6m0s")
+	busy := &vendors.ResponseError{Response: vendors.Response{Status: 429, Header: h}}
+	fmt.Println(vendors.OpenAI().DelayError(busy))
+
+	poor := &vendors.ResponseError{Response: vendors.Response{Status: 429, Body: []byte(`{"error":{"code":"insufficient_quota"}}`)}}
+	_, limited := vendors.OpenAI().DelayError(poor)
+	fmt.Println("no money is a limit:", limited)
+	// Output:
+	// 6m0s true
+	// no money is a limit: false
+}
+
+// A server may forbid to repeat a call, whatever it says about others.
+func ExampleGRPC() {
+	for _, s := range vendors.GRPC().Read(vendors.Response{
+		Code:    vendors.CodeResourceExhausted,
+		Trailer: map[string][]string{"grpc-retry-pushback-ms": {"-1"}},
+	}) {
+		fmt.Println(s.NoRetry, s.Delay == throttle.Unknown)
+	}
+	// Output: true true
 }

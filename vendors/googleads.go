@@ -2,10 +2,12 @@ package vendors
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/flyball-go/flyball/internal/wire"
+	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -32,13 +34,26 @@ import (
 // grpc-go itself, which uses the code for a message above the receive limit. Use
 // the 64 MiB of Google's own clients for that.
 //
-// Evidence: googleapis/googleapis:google/ads/googleads/v24/errors/errors.proto;
+// Evidence, read 2026-11-21: googleapis/googleapis:google/ads/googleads/v24/errors/errors.proto;
 // googleads/google-ads-python:google/ads/googleads/v25/errors/types/{quota_error,errors}.py,
 // google/ads/googleads/interceptors/interceptor.py,
 // examples/error_handling/handle_rate_exceeded_error.py; PipedreamHQ/pipedream#21554;
 // developers.google.com/google-ads/api/docs/best-practices/quotas and
 // .../productionize/rate-limits; grpc/grpc-go:rpc_util.go, stream.go.
 func GoogleAds() Adapter { return Adapter{googleAds{}} }
+
+// GoogleAdsBasic is the budget of a developer token with basic access, per host:
+// 15,000 operations per day. Each operation of a mutate counts, a search as one:
+// the governor.Ask's Cost, which all limits of that governor count.
+func GoogleAdsBasic() limiter.QuotaConfig { return documented(15_000, 24*time.Hour) }
+
+// GoogleAdsExplorer is the like budget with explorer access, for production
+// accounts: 2,880 operations per day.
+func GoogleAdsExplorer() limiter.QuotaConfig { return documented(2880, 24*time.Hour) }
+
+// GoogleAdsPlanning is the limit of the planning services, per host of a governor
+// that does only this: one call per second.
+func GoogleAdsPlanning() limiter.QuotaConfig { return documented(1, time.Second) }
 
 type googleAds struct{}
 
@@ -68,7 +83,11 @@ func (googleAds) Read(r Response) []throttle.Signal {
 	switch {
 	case r.Status != 0: // Google's front end, or a body that is not Google's
 		s.Delay, s.Source, stated = retryAfter(r.Header, r.At)
-		if r.Status != 429 && !(r.Status == 503 && stated) {
+		switch {
+		case r.Status == http.StatusTooManyRequests:
+		case r.Status == http.StatusServiceUnavailable && stated:
+			s.Kind = throttle.KindOverload
+		default:
 			return nil
 		}
 	case r.Code == CodeResourceExhausted && !oversize(r.Message):

@@ -177,7 +177,7 @@ func TestGoogleAdsWithoutAFailure(t *testing.T) {
 		"far too large":         {Response{Code: 8, Message: "grpc: message too large (9223372036854775807 bytes)"}, nil},
 		"a larger quota":        {Response{Code: 8, Message: "quota larger than max"}, &throttle.Signal{Delay: none, Source: "RESOURCE_EXHAUSTED"}},
 		"429 of a front end":    {Response{Status: 429, Header: header("Retry-After", "8"), Body: []byte("<html>")}, &throttle.Signal{Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
-		"503 announced":         {Response{Status: 503, Header: header("Retry-After", "8")}, &throttle.Signal{Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
+		"503 announced":         {Response{Status: 503, Header: header("Retry-After", "8")}, &throttle.Signal{Kind: throttle.KindOverload, Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
 		"503":                   {Response{Status: 503}, nil},
 		"403":                   {Response{Status: 403, Header: header("Retry-After", "8")}, nil},
 	} {

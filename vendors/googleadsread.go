@@ -1,9 +1,6 @@
 package vendors
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"strconv"
 
 	"github.com/flyball-go/flyball/internal/wire"
@@ -64,9 +61,9 @@ func enum(names map[int64]string, n int64) string {
 // adsReply is the body of a failed REST call.
 type adsReply struct {
 	Error struct {
-		Details []struct {
+		Details items[struct {
 			Type   string `json:"@type"`
-			Errors []struct {
+			Errors items[struct {
 				ErrorCode map[string]any `json:"errorCode"`
 				Message   string         `json:"message"`
 				Details   struct {
@@ -76,29 +73,16 @@ type adsReply struct {
 						Delay string `json:"retryDelay"`
 					} `json:"quotaErrorDetails"`
 				} `json:"details"`
-			} `json:"errors"`
-		} `json:"details"`
+			}] `json:"errors"`
+		}] `json:"details"`
 	} `json:"error"`
 }
 
 // adsBody returns the errors of a REST body: an object, or an array in which a
 // stream that broke has its rows first.
 func adsBody(b []byte) (errs []adsError) {
-	b = bytes.TrimSpace(b)
-	if len(b) == 0 || len(b) > maxBody {
-		return nil
-	}
-	replies := make([]adsReply, 1)
-	var err error
-	if b[0] == '[' {
-		err = json.Unmarshal(b, &replies)
-	} else {
-		err = json.Unmarshal(b, &replies[0])
-	}
-	// A field of another type is left out and the rest of the body is read.
-	if _, mistyped := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !mistyped {
-		return nil
-	}
+	var replies items[adsReply]
+	decode(b, &replies)
 	for i := range replies {
 		errs = replies[i].errors(errs)
 	}

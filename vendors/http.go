@@ -27,7 +27,7 @@ import (
 // latest: a reset beside calls that remain says nothing about this refusal. The
 // pause is the whole host's.
 //
-// Evidence: RFC 9110 10.2.3 and 15.5.14, RFC 6585 4,
+// Evidence, read 2026-11-21: RFC 9110 10.2.3 and 15.5.14, RFC 6585 4,
 // draft-ietf-httpapi-ratelimit-headers -00 to -10, the retry tests of
 // hashicorp/go-retryablehttp and openai/openai-python.
 func HTTP() Adapter { return Adapter{httpDialect{}} }
@@ -42,14 +42,14 @@ func (httpDialect) Read(r Response) []throttle.Signal {
 	delay, source, stated := retryAfter(r.Header, r.At)
 	kind, problem := readProblem(r)
 	quotas := readQuotas(r.Header, r.At)
-	reset, exhausted := exhaustedQuota(quotas)
+	exhausted := exhaustedQuota(quotas)
 
 	var scope throttle.Scope
 	switch {
 	case problem, r.Status == http.StatusTooManyRequests, r.Status == 420: // "Enhance Your Calm"
 	case r.Status == 529: // "Site is overloaded"
 	case r.Status >= 500 && stated:
-	case r.Status == http.StatusForbidden && (stated || exhausted.remaining == 0):
+	case r.Status == http.StatusForbidden && (stated || exhausted.Remaining == 0):
 	case r.Status == http.StatusRequestEntityTooLarge && stated:
 		scope.Level = throttle.Request
 	default:
@@ -57,14 +57,14 @@ func (httpDialect) Read(r Response) []throttle.Signal {
 	}
 
 	if !stated {
-		delay, source = reset, exhausted.source
+		delay, source = exhausted.reset, exhausted.told()
 	}
 	switch {
 	case kind != throttle.KindUnknown:
 	case r.Status >= 500:
 		kind = throttle.KindOverload
-	case exhausted.remaining == 0 && exhausted.window > 0:
-		kind = windowKind(exhausted.window)
+	case exhausted.Remaining == 0 && exhausted.Window > 0:
+		kind = windowKind(exhausted.Window)
 	}
 	return []throttle.Signal{{
 		Kind: kind, Scope: scope, Delay: delay, Source: source,
@@ -77,13 +77,7 @@ func (httpDialect) Learn(r Response) []throttle.Quota {
 	if r.Status == 0 {
 		return nil
 	}
-	var out []throttle.Quota
-	for _, q := range readQuotas(r.Header, r.At) {
-		if q.unit == "" || q.unit == "requests" { // others are no permits
-			out = append(out, q.export(r.At))
-		}
-	}
-	return out
+	return export(readQuotas(r.Header, r.At), r.At)
 }
 
 // retryAfter reads the headers that say it directly. Those in milliseconds are

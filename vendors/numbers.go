@@ -113,3 +113,67 @@ func untilEpoch(d time.Duration, now time.Time) time.Duration {
 	}
 	return until(time.Unix(0, 0).Add(d), now)
 }
+
+// resetForm is how a vendor writes the end of a window.
+type resetForm uint8
+
+const (
+	resetAny     resetForm = iota // any form that parseReset reads
+	resetSeconds                  // seconds from now
+	resetEpoch                    // seconds since 1970
+	resetMilli                    // milliseconds since 1970
+	resetGo                       // a Go duration from now, 6m0s or 20ms; else any form
+)
+
+// parse reads s as the time from now, as parseReset does, in the vendor's form.
+func (f resetForm) parse(s string, now time.Time) (time.Duration, bool) {
+	if s == "" { // mostly so, and errors cost allocations
+		return 0, false
+	}
+	switch f {
+	case resetSeconds:
+		return parseDecimal(s, time.Second)
+	case resetEpoch, resetMilli:
+		unit := time.Second
+		if f == resetMilli {
+			unit = time.Millisecond
+		}
+		d, ok := parseDecimal(s, unit)
+		if !ok {
+			return 0, false
+		}
+		return untilEpoch(d, now), true
+	case resetGo:
+		if d, ok := parseGoDuration(s); ok {
+			return d, true
+		}
+	}
+	return parseReset(s, now)
+}
+
+// parseGoDuration reads a Go duration that is not negative, rounded up to 1 ms.
+// Like a number without a unit, one that does not fit is none.
+func parseGoDuration(s string) (time.Duration, bool) {
+	if s == "" || s[0] == '+' || s[0] == '-' || len(s) > maxValue {
+		return 0, false
+	}
+	if last := s[len(s)-1]; last < 'a' || last > 'z' { // ParseDuration reads "0", too
+		return 0, false
+	}
+	d, err := time.ParseDuration(s)
+	return ceilMilli(d), err == nil
+}
+
+// floatDelay makes a Duration of a number of seconds that a body had or that was
+// calculated: rounded up to 1 ms but for the last bits of the float, saturating.
+// Negative numbers give 0.
+func floatDelay(seconds float64) time.Duration {
+	millis := math.Ceil(seconds*1e3 - 1e-6)
+	switch {
+	case !(millis > 0): // NaN is not
+		return 0
+	case millis >= float64(math.MaxInt64/int64(time.Millisecond)):
+		return math.MaxInt64
+	}
+	return time.Duration(millis) * time.Millisecond
+}

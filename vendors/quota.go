@@ -8,21 +8,43 @@ import (
 	"github.com/flyball-go/flyball/throttle"
 )
 
-// quota is one limit as rate limit headers describe it.
+// quota is one limit as an answer describes it.
 type quota struct {
-	name      string
-	limit     int64         // -1: not said
-	remaining int64         // -1: not said, which is not 0
-	reset     time.Duration // from the moment of the answer; throttle.Unknown: not said
-	window    time.Duration // 0: not said
-	unit      string        // "": not said
-	source    string        // the header
+	throttle.Quota // without Reset; Limit, Remaining and Cost are -1 when not said
+
+	reset  time.Duration // from the moment of the answer; throttle.Unknown: not said
+	source string        // the header
 }
 
-func (q quota) export(at time.Time) throttle.Quota {
-	out := throttle.Quota{Name: q.name, Limit: q.limit, Remaining: q.remaining, Cost: -1}
-	if q.reset != throttle.Unknown {
-		out.Reset = at.Add(q.reset)
+// said returns a quota of which nothing is said.
+func said(source string) quota {
+	return quota{Quota: throttle.Quota{Limit: -1, Remaining: -1, Cost: -1}, reset: throttle.Unknown, source: source}
+}
+
+// empty reports whether nothing is said of q.
+func (q *quota) empty() bool {
+	return q.Limit < 0 && q.Remaining < 0 && q.Cost < 0 && q.reset == throttle.Unknown
+}
+
+// told is the source of a signal for which q is the reason.
+func (q *quota) told() string {
+	if q.reset == throttle.Unknown {
+		return q.source
+	}
+	return q.source + ": in " + q.reset.String()
+}
+
+// export makes what adapters return of quotas.
+func export(quotas []quota, at time.Time) []throttle.Quota {
+	if len(quotas) == 0 {
+		return nil
+	}
+	out := make([]throttle.Quota, 0, len(quotas))
+	for _, q := range quotas {
+		if q.reset != throttle.Unknown {
+			q.Reset = at.Add(q.reset)
+		}
+		out = append(out, q.Quota)
 	}
 	return out
 }
@@ -35,8 +57,8 @@ func readQuotas(h http.Header, at time.Time) []quota {
 	}
 	now := serverTime(h, at)
 	var first []quota
-	for _, f := range families {
-		switch q, ok := f.read(h, now); {
+	for i := range families {
+		switch q, ok := families[i].read(h, now); {
 		case ok && q.reset != throttle.Unknown:
 			return []quota{q}
 		case ok && first == nil:
@@ -46,63 +68,92 @@ func readQuotas(h http.Header, at time.Time) []quota {
 	return first
 }
 
-// exhaustedQuota returns when the last of the exhausted quotas is renewed, and
-// that quota. When no quota says how much remains, a single one that says when
-// it ends is taken for the one that refused; its remaining stays -1.
-func exhaustedQuota(quotas []quota) (time.Duration, quota) {
-	last := quota{limit: -1, remaining: -1, reset: throttle.Unknown}
+// exhaustedQuota returns the exhausted quota that is renewed last. When no quota
+// says how much remains, a single one that says when it ends is taken for the one
+// that refused; its Remaining stays -1.
+func exhaustedQuota(quotas []quota) quota {
+	last := said("")
 	for _, q := range quotas {
-		if q.remaining == 0 && (last.remaining != 0 || q.reset > last.reset) {
+		if q.Remaining == 0 && (last.Remaining != 0 || q.reset > last.reset) {
 			last = q
 		}
 	}
-	if last.remaining != 0 && len(quotas) == 1 && quotas[0].remaining < 0 {
+	if last.Remaining != 0 && len(quotas) == 1 && quotas[0].Remaining < 0 {
 		last = quotas[0]
 	}
-	return last.reset, last
+	return last
 }
 
-// family is one spelling of the headers limit, remaining and reset.
+// family is one spelling of the headers limit, remaining and reset, and what a
+// vendor documents about the quota that they tell of. Names of headers are
+// canonical; those that a vendor does not have are "".
 type family struct {
 	limit, remaining string
-	after            string // seconds from now; "" where there is none
-	reset            string // any form that parseReset reads
+	after            string // seconds from now
+	reset            string // as form reads it
+	policy           string // windows, in the drafts -04 to -06
+	form             resetForm
+
+	name, unit string // as a throttle.Quota has them
+	level      throttle.Level
+	window     time.Duration
 }
 
 // X-Rate-Limit alone is Zendesk's limit. GitLab sends epoch seconds under the
 // names of the draft, where they are seconds from now: parseReset tells.
 var families = [...]family{
-	{"RateLimit-Limit", "RateLimit-Remaining", "", "RateLimit-Reset"},
-	{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset-After", "X-RateLimit-Reset"},
-	{"X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset-After", "X-Rate-Limit-Reset"},
+	{limit: "Ratelimit-Limit", remaining: "Ratelimit-Remaining", reset: "Ratelimit-Reset", policy: "Ratelimit-Policy"},
+	{limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", after: "X-Ratelimit-Reset-After", reset: "X-Ratelimit-Reset", policy: "Ratelimit-Policy"},
+	{limit: "X-Rate-Limit-Limit", remaining: "X-Rate-Limit-Remaining", after: "X-Rate-Limit-Reset-After", reset: "X-Rate-Limit-Reset", policy: "Ratelimit-Policy"},
+}
+
+// readFamilies reads the families of a vendor that an answer has.
+func readFamilies(all []family, h http.Header, at time.Time) (out []quota) {
+	if len(all) == 0 || len(h) == 0 {
+		return nil
+	}
+	now := serverTime(h, at)
+	for i := range all {
+		if q, ok := all[i].read(h, now); ok {
+			if out == nil {
+				out = make([]quota, 0, len(all))
+			}
+			out = append(out, q)
+		}
+	}
+	return out
 }
 
 // read reads the family's headers; false when the answer has none of them that
 // can be read.
-func (f family) read(h http.Header, now time.Time) (quota, bool) {
-	q := quota{limit: -1, remaining: -1, reset: throttle.Unknown}
-	if n, window, ok := firstPolicy(value(h, f.limit)); ok {
-		q.limit, q.window = n, window
+func (f *family) read(h http.Header, now time.Time) (quota, bool) {
+	q := said("")
+	q.Name, q.Unit, q.Scope.Level, q.Window = f.name, f.unit, f.level, f.window
+	if n, ok := parseAmount(value(h, f.limit)); ok {
+		q.Limit = n
+	} else if n, window, ok := firstPolicy(value(h, f.limit)); ok {
+		q.Limit = n
+		if window > 0 {
+			q.Window = window
+		}
 	}
 	if n, ok := parseAmount(value(h, f.remaining)); ok {
-		q.remaining = n
+		q.Remaining = n
 	}
-	if f.after != "" {
-		if d, ok := parseDecimal(value(h, f.after), time.Second); ok {
-			q.reset, q.source = d, f.after+": "+d.String()
-		}
+	if d, ok := parseDecimal(value(h, f.after), time.Second); ok {
+		q.reset, q.source = d, f.after
 	}
 	if q.reset == throttle.Unknown {
-		if d, ok := parseReset(value(h, f.reset), now); ok {
-			q.reset, q.source = d, f.reset+": in "+d.String()
+		if d, ok := f.form.parse(value(h, f.reset), now); ok {
+			q.reset, q.source = d, f.reset
 		}
 	}
-	if q.window == 0 { // drafts -04 to -06
-		if _, window, ok := firstPolicy(value(h, "RateLimit-Policy")); ok {
-			q.window = window
+	if q.Window == 0 {
+		if _, window, ok := firstPolicy(value(h, f.policy)); ok {
+			q.Window = window
 		}
 	}
-	return q, q.limit >= 0 || q.remaining >= 0 || q.reset != throttle.Unknown
+	return q, !q.empty()
 }
 
 // firstPolicy reads "100", "100, 100;w=60" and "100;w=60, 5000;w=86400" as the
@@ -131,20 +182,23 @@ func firstPolicy(s string) (limit int64, window time.Duration, ok bool) {
 func rateLimit(h http.Header) (out []quota) {
 	policies := make(map[string]quota)
 	for _, m := range list(h, "RateLimit-Policy") {
-		q := quota{limit: -1, unit: m.param("qu")}
-		if n, ok := parseCount(m.param("q")); ok {
-			q.limit = n
+		q := said("")
+		if unit := m.param("qu"); unit != "requests" {
+			q.Unit = line(unit, 64)
 		}
-		q.window, _ = m.seconds("w")
+		if n, ok := parseCount(m.param("q")); ok {
+			q.Limit = n
+		}
+		q.Window, _ = m.seconds("w")
 		policies[m.name()] = q
 	}
-	single := quota{limit: -1, remaining: -1, reset: throttle.Unknown, source: "RateLimit"}
+	single := said("RateLimit")
 	for _, m := range list(h, "RateLimit") {
 		switch m.key { // of the dictionary
 		case "limit":
-			single.limit, _ = countOr(m.value, -1)
+			single.Limit, _ = countOr(m.value, -1)
 		case "remaining":
-			single.remaining, _ = countOr(m.value, -1)
+			single.Remaining, _ = countOr(m.value, -1)
 		case "reset":
 			if d, ok := parseDecimal(m.value, time.Second); ok {
 				single.reset = d
@@ -154,9 +208,10 @@ func rateLimit(h http.Header) (out []quota) {
 		if m.key != "" || !ok {
 			continue
 		}
-		q := quota{name: m.name(), limit: -1, remaining: remaining, reset: throttle.Unknown, source: "RateLimit: " + line(m.name(), 64)}
-		if p, known := policies[q.name]; known {
-			q.limit, q.window, q.unit = p.limit, p.window, p.unit
+		q := said("RateLimit " + line(m.name(), 64))
+		q.Name, q.Remaining = line(m.name(), 64), remaining
+		if p, known := policies[m.name()]; known {
+			q.Limit, q.Window, q.Unit = p.Limit, p.Window, p.Unit
 		}
 		if m.has("t") {
 			if q.reset, ok = m.seconds("t"); !ok {
@@ -165,9 +220,9 @@ func rateLimit(h http.Header) (out []quota) {
 		}
 		out = append(out, q)
 	}
-	if single.remaining >= 0 || single.reset != throttle.Unknown {
+	if single.Remaining >= 0 || single.reset != throttle.Unknown {
 		if _, w, ok := firstPolicy(value(h, "RateLimit-Policy")); ok {
-			single.window = w
+			single.Window = w
 		}
 		out = append(out, single)
 	}

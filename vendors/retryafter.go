@@ -55,8 +55,8 @@ func values(h http.Header, name string) []string {
 // value returns the only value of a header; "" when it is missing or given more
 // than once, for then nobody knows which one is meant.
 func value(h http.Header, name string) string {
-	if v := values(h, name); len(v) == 1 && len(h.Values(name)) == 1 {
-		return v[0]
+	if v := h.Values(name); len(v) == 1 && len(v[0]) <= maxValue {
+		return strings.Trim(v[0], " \t\r\n")
 	}
 	return ""
 }
@@ -64,7 +64,11 @@ func value(h http.Header, name string) string {
 // serverTime returns the moment of an answer on the server's clock when it told
 // it, which it does to the second, else on ours.
 func serverTime(h http.Header, at time.Time) time.Time {
-	if t, ok := parseHTTPDate(value(h, "Date")); ok {
+	date := value(h, "Date")
+	if date == "" { // errors cost allocations
+		return at
+	}
+	if t, ok := parseHTTPDate(date); ok {
 		return t
 	}
 	return at

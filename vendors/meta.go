@@ -1,0 +1,172 @@
+package vendors
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Meta returns the adapter for Meta's Graph API and Marketing API (Facebook,
+// Instagram, WhatsApp).
+//
+// A refusal is an error.code in the body, whatever the status and the error's
+// type: 4 and 341 concern the app and so the host; 17 the user or ad account, 32
+// the page, 613 the ad account and 80000 to 80014 (business use cases) the object:
+// the tenant. So ask with the object as tenant, act_<id>, or with the use case
+// too, act_<id>/ads_insights. The answer to a batch, 200 and an array, has a
+// refusal in each of its items. A 429 without a code is limited, too.
+//
+// The delay is estimated_time_to_regain_access of the header
+// X-Business-Use-Case-Usage, in minutes, the longest of the entries of the use
+// case that the code names or else of all; else reset_time_duration of
+// X-Ad-Account-Usage, in seconds; else Retry-After. 0 in the first two means "not
+// blocked" and is no delay. X-App-Usage has no time.
+//
+// Those headers, of up to 8 KiB, teach which percentage is used of a limit: the
+// highest of an entry's counts, of which the first to reach 100 throttles.
+//
+// Evidence, read 2026-11-21: developers.facebook.com/docs/graph-api/overview/rate-limiting,
+// .../docs/marketing-api/overview/rate-limiting, .../docs/graph-api/guides/error-handling;
+// facebook/facebook-python-business-sdk:facebook_business/exceptions.py;
+// airbytehq/airbyte:airbyte-integrations/connectors/source-facebook-marketing/source_facebook_marketing/{api.py,streams/common.py};
+// rudderlabs/rudder-transformer:test/integrations/destinations/fb_custom_audience/network.ts.
+func Meta() Adapter { return Adapter{meta} }
+
+// MetaMutations is the limit of the Marketing API on calls that change something,
+// per tenant, an ad account: 100 per second.
+func MetaMutations() limiter.QuotaConfig { return documented(100, time.Second) }
+
+// MetaAdsManagement is the limit of the use case ads_management with full access,
+// per tenant, an ad account: 100,000 calls per hour and 40 more for each active ad.
+func MetaAdsManagement(activeAds int) limiter.QuotaConfig {
+	return documented(100_000+40*min(max(0, activeAds), 5e6), time.Hour)
+}
+
+// MetaAdsInsights is the limit of the use case ads_insights with full access, per
+// tenant, an ad account: 190,000 calls per hour and 400 more for each active ad.
+// Errors that the caller is to blame for lower it.
+func MetaAdsInsights(activeAds int) limiter.QuotaConfig {
+	return documented(190_000+400*min(max(0, activeAds), 5e6), time.Hour)
+}
+
+// MetaPlatform is the limit of an app outside of the Marketing API, per host: 200
+// calls per hour for each of its users, however they are spread over them.
+func MetaPlatform(users int) limiter.QuotaConfig {
+	return documented(200*min(max(1, users), 5e6), time.Hour)
+}
+
+var meta = &api{read: readMeta, learn: learnMeta}
+
+// metaCodes are the error codes that are limits, beside 80000 to 80014.
+var metaCodes = map[int]throttle.Signal{
+	4:   {Kind: throttle.KindQuota},
+	17:  {Kind: throttle.KindQuota, Scope: throttle.Scope{Level: throttle.Tenant}},
+	32:  {Kind: throttle.KindQuota, Scope: throttle.Scope{Level: throttle.Tenant}},
+	341: {Kind: throttle.KindQuota},
+	613: {Kind: throttle.KindBurst, Scope: throttle.Scope{Level: throttle.Tenant}},
+}
+
+// metaUseCases are the types that entries of X-Business-Use-Case-Usage have for a
+// code, as far as they are documented.
+var metaUseCases = map[int]string{
+	80000: "ads_insights", 80001: "pages", 80002: "instagram", 80003: "custom_audience",
+	80004: "ads_management", 80005: "leadgen", 80006: "messenger",
+}
+
+func metaCode(code int) (throttle.Signal, bool) {
+	if code >= 80000 && code <= 80014 {
+		return throttle.Signal{Kind: throttle.KindQuota, Scope: throttle.Scope{Level: throttle.Tenant}}, true
+	}
+	s, ok := metaCodes[code]
+	return s, ok
+}
+
+type metaReply struct {
+	Error struct {
+		Code    text `json:"code"`
+		Message text `json:"message"`
+	} `json:"error"`
+}
+
+// code returns the error's code, or the one that its text begins with: "(#4) ...".
+func (e *metaReply) code() (int, bool) {
+	s := string(e.Error.Code)
+	if _, rest, ok := strings.Cut(string(e.Error.Message), "(#"); s == "" && ok {
+		s, _, _ = strings.Cut(rest, ")")
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil
+}
+
+// metaItem is an answer in the answer to a batch.
+type metaItem struct {
+	Code    text `json:"code"`
+	Headers items[struct {
+		Name, Value text
+	}] `json:"headers"`
+	Body text `json:"body"`
+}
+
+func readMeta(r Response, _ []quota) []throttle.Signal {
+	var all signals
+	for _, in := range metaBatch(r) {
+		if len(in.Header) == 0 {
+			in.Header = r.Header
+		}
+		if s, ok := readMetaOne(in); ok {
+			all.add(s)
+		}
+	}
+	if s, ok := readMetaOne(r); ok {
+		all.add(s)
+	}
+	return all
+}
+
+func readMetaOne(r Response) (throttle.Signal, bool) {
+	var reply metaReply
+	s, ok := common(r, nil)
+	code, coded := 0, false
+	if r.Status >= 400 || has(r.Body, `"error"`) {
+		decode(r.Body, &reply)
+		code, coded = reply.code()
+	}
+	switch known, is := metaCode(code); {
+	case is:
+		s.Kind, s.Scope = known.Kind, known.Scope
+		if s.Delay == throttle.Unknown {
+			s.Source = "code " + strconv.Itoa(code)
+		}
+	case !ok, coded && r.Status < 500: // the code decides, of a 429 too
+		return s, false
+	}
+	if d, source := metaDelay(r.Header, metaUseCases[code]); d > 0 {
+		s.Delay, s.Source = d, source
+	}
+	return s, true
+}
+
+// metaBatch returns the answers in the answer to a batch.
+func metaBatch(r Response) (in []Response) {
+	if r.Status != http.StatusOK || len(r.Body) == 0 || r.Body[0] != '[' {
+		return nil
+	}
+	var batch items[metaItem]
+	decode(r.Body, &batch)
+	for _, it := range batch {
+		status, err := strconv.Atoi(string(it.Code))
+		if err != nil {
+			continue
+		}
+		one := Response{Status: status, Header: http.Header{}, Body: []byte(it.Body), At: r.At}
+		for _, h := range it.Headers {
+			one.Header.Add(string(h.Name), string(h.Value))
+		}
+		in = append(in, one)
+	}
+	return in
+}
