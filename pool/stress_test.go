@@ -109,7 +109,9 @@ func (s *server) use(t *testing.T, p *Pool[string, *link], scale time.Duration) 
 			return false
 		}
 		if rand.IntN(8) == 0 {
-			go func() { time.Sleep(rand.N(scale)); _, _ = r.Conn(ctx) }()
+			late := make(chan struct{})
+			go func() { defer close(late); time.Sleep(rand.N(scale)); _, _ = r.Conn(ctx) }()
+			defer func() { <-late }()
 			time.Sleep(rand.N(scale))
 			if rand.IntN(2) == 0 {
 				r.Release()
