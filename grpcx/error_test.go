@@ -47,7 +47,7 @@ func failure(scope uint64, rate string, seconds uint64) []byte {
 }
 
 // dial starts a server on the loopback that answers every call by answer.
-func dial(t *testing.T, answer func(grpc.ServerStream) error) *grpc.ClientConn {
+func dial(t *testing.T, answer func(grpc.ServerStream) error, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,7 +61,7 @@ func dial(t *testing.T, answer func(grpc.ServerStream) error) *grpc.ClientConn {
 	}))
 	go srv.Serve(l) // ends at Stop
 	t.Cleanup(srv.Stop)
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(l.Addr().String(), append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
