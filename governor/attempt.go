@@ -91,21 +91,26 @@ func (a *attempt) AttemptInfo() retry.Info {
 // it and has not returned; nil if there is none.
 func attemptOf(ctx context.Context, c *core) *attempt {
 	for ctx != nil {
-		a, _ := ctx.Value(token{}).(*attempt)
-		if a == nil {
+		switch a := ctx.Value(token{}).(type) {
+		case *attempt:
+			if a.core == c && a.runs() {
+				return a
+			}
+			ctx = a.r.ctx // over, or of another governor: look further out
+		case *inlineCall: // over
+			ctx = a.Context
+		default:
 			return nil
 		}
-		if a.core == c {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			if a.ended {
-				return nil
-			}
-			return a
-		}
-		ctx = a.r.ctx // of another governor: look further out
 	}
 	return nil
+}
+
+// runs reports whether the closure has not returned.
+func (a *attempt) runs() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.ended
 }
 
 // attempt makes the attempt that r is about to be granted.

@@ -27,7 +27,7 @@ type inlineCall struct {
 
 // more is what only some inline calls have.
 type more struct {
-	told atomic.Bool // att is there, and its call counted as submitted and started
+	told atomic.Bool // the call is counted elsewhere, or just about to be
 
 	// mu guards what follows. Under it contexts are made and ended.
 	mu     sync.Mutex
@@ -47,9 +47,9 @@ func (in *inlineCall) extend() *more {
 		if m != nil && m != &over {
 			return m
 		}
-		if in.more.CompareAndSwap(m, &more{ended: m == &over}) && m == nil {
-			continue
-		}
+		next := &more{ended: m == &over}
+		next.told.Store(next.ended)
+		in.more.CompareAndSwap(m, next)
 	}
 }
 
@@ -148,15 +148,15 @@ func (in *inlineCall) Deadline() (time.Time, bool) {
 	return at, ok
 }
 
-// Value returns the attempt for the governor's own key and for that of
-// retry.FromContext in. The rest is asked of the context that there is.
+// Value returns the attempt for the governor's own key, in itself when the call is
+// over, and for that of retry.FromContext in. The rest is asked of the context that there is.
 func (in *inlineCall) Value(key any) any {
 	switch key {
 	case token{}:
 		if a := in.attempt(); a != nil {
 			return a
 		}
-		return in.Context.Value(key) // an outer call may be running
+		return in // not of an outer call that may be running: see attemptOf
 	case current.Key{}:
 		return in
 	}
@@ -186,16 +186,17 @@ func (in *inlineCall) attempt() *attempt {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.att == nil && !m.ended {
-		m.att = in.describe()
 		m.told.Store(true)
+		m.att = in.describe()
 	}
 	return m.att
 }
 
-// told reports whether in counts elsewhere.
+// told reports whether in is counted elsewhere, be it by its cell, or is just about
+// to be. So nobody who asks after he has read the other counts counts it twice.
 func (in *inlineCall) told() bool {
 	m := in.more.Load()
-	return m != nil && m.told.Load()
+	return m != nil && (m == &over || m.told.Load())
 }
 
 // describe makes the attempt and its request.

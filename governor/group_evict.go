@@ -27,7 +27,7 @@ func (c *core) evicted() bool { return c.group != nil && c.group.evicted.Load() 
 // nothing waits or runs, no scope is on its way back from a cooldown, the breaker is
 // willing, and the limits have nothing to remember but what is kept.
 func (c *core) retire() (ok bool) {
-	if c.gate.word.v.Load()&^(wantBit|waitsBit|usedMask) != 0 || c.taken() > 0 {
+	if c.gate.word.v.Load()&^(wantBit|usedMask) != 0 || c.taken() > 0 {
 		return false // without the actor: most that are tried in vain fail here
 	}
 	c.ask(func() { ok = c.retireNow() })

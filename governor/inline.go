@@ -151,6 +151,9 @@ func (c *core) tooLate(in *inlineCall, now int64) bool {
 func (i *inlined[S, C]) admitted() bool {
 	c, in := i.core, i.in
 	if i.lax = c.gate.lax.Load() && in.ask.Cost <= 1; !i.lax {
+		if c.breaker != nil && c.breaker.Ready(c.gate.time(in.began)) != nil {
+			return false // before the limits: a call that it refuses is to cost nothing
+		}
 		if i.charged = c.gate.takeNow(in); !i.charged {
 			return false
 		}
@@ -311,7 +314,7 @@ func (i *inlined[S, C]) settle(t task, r **request, out outcome) {
 // settleFor settles an attempt that ran on the goroutine of Do. What reads errors is
 // the user's, and may end its goroutine, which is not to be the caller's.
 func (c *core) settleFor(a *attempt) {
-	if a.out.kind != ran || a.out.err == nil {
+	if !(a.out.kind == ran && a.out.err != nil || a.out.kind == polled) {
 		c.settle(a)
 		return
 	}

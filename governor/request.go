@@ -34,8 +34,8 @@ type Request[R any] struct {
 // nothing. A result that is there is returned whatever ctx's state. Called
 // again it returns the same.
 //
-// Inside a closure of the same governor, for a request that has not started
-// while no slot is spare, it returns an error that matches ErrReentrant instead
+// Inside a closure of the same governor, for a request that has no slot yet
+// while none is spare, it returns an error that matches ErrReentrant instead
 // of waiting for itself; the request goes on.
 func (r *Request[R]) Result(ctx context.Context) (R, error) {
 	if err := r.wait(ctx); err != nil {
@@ -275,7 +275,7 @@ func (r *request) wait(ctx context.Context) error {
 		return nil
 	}
 	c := r.core()
-	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && c.spent(r.sel())) {
+	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && c.spent(r.sel())) {
 		return &executed{ErrReentrant} // the request goes on
 	}
 	done := r.Done()

@@ -141,12 +141,12 @@ func (w *word) hold()   { w.v.Or(holdBit) }
 func (w *word) unhold() { w.v.And(^uint64(holdBit)) }
 func (w *word) shut()   { w.v.Or(shutBit) }
 
-// retire shuts when nothing is counted and nothing held, and reports whether it
-// did.
+// retire shuts when nothing is counted, nothing held and nothing on its way back to
+// the lanes, and reports whether it did.
 func (w *word) retire() bool {
 	for {
 		old := w.v.Load()
-		if old&^(wantBit|waitsBit) != 0 {
+		if old&^wantBit != 0 {
 			return false
 		}
 		if w.v.CompareAndSwap(old, old|shutBit) {
