@@ -80,12 +80,17 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	return nil
 }
 
+// anybodyMinds reports whether a request that waits may be one for which it is too
+// long to wait until last.
+func (c *core) anybodyMinds(now, last int64) bool {
+	return c.maxWait >= 0 && last-now > int64(c.maxWait) || c.minding > 0 && last >= c.earliest
+}
+
 // sweep fails the requests that new cooldowns, of which the last ends at last, make
 // wait too long. It looks at every lane, and into those in which anybody could mind,
 // unless nobody can.
 func (c *core) sweep(now, last int64) {
-	soon := c.maxWait < 0 || last-now <= int64(c.maxWait)
-	if !c.gate.word.held() || c.observe || soon && (c.minding == 0 || last < c.earliest) {
+	if !c.gate.word.held() || c.observe || !c.anybodyMinds(now, last) {
 		return
 	}
 	for _, l := range c.sched.lanes {

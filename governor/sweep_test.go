@@ -1,67 +1,34 @@
-package governor_test
+package governor
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"time"
-
-	"github.com/flyball-go/flyball/governor"
-	"github.com/flyball-go/flyball/throttle"
 )
 
-// perTenant is a vendor that refuses a tenant for a moment.
-type perTenant struct{}
-
-var errTenant = errors.New("tenant refused")
-
-func (perTenant) DelayError(error) (time.Duration, bool) { return 0, false }
-
-func (perTenant) Signals(err error, _ time.Time) []throttle.Signal {
-	if err != errTenant {
-		return nil
-	}
-	return []throttle.Signal{{Scope: throttle.Scope{Level: throttle.Tenant}, Delay: time.Millisecond}}
-}
-
-// refuseEach returns what a request costs when each of n tenants is refused once.
-func refuseEach(t *testing.T, n int) time.Duration {
-	g, err := governor.New(governor.PlainConfig{Name: "test", Vendor: perTenant{}, NoPace: true, MaxQueue: n, MinCooldown: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	g.Pause()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	reqs := make([]*governor.Request[int], n)
-	for i := range reqs {
-		err := errTenant
-		reqs[i] = governor.Submit(ctx, g.With(governor.Ask{Tenant: fmt.Sprint(i)}), "", governor.Func(func(context.Context) (int, error) {
-			defer func() { err = nil }()
-			return 0, err
-		}))
-	}
-	g.Stats() // all are in their lanes
-	start := time.Now()
-	g.Resume()
-	for _, r := range reqs {
-		if _, err := r.Result(ctx); err != nil {
-			t.Fatal(err)
+// With a cooldown for each of many tenants, looking at every lane for each of them
+// would be quadratic: it is done only for what somebody may mind.
+func TestCooldownIsSweptForWhenSomebodyMayMind(t *testing.T) {
+	const now = int64(time.Hour)
+	for _, tt := range []struct {
+		what     string
+		maxWait  time.Duration
+		minding  int
+		earliest int64
+		last     int64
+		want     bool
+	}{
+		{"nobody has a latest start", time.Minute, 0, 0, now + int64(time.Minute), false},
+		{"longer than MaxWait", time.Minute, 0, 0, now + int64(time.Minute) + 1, true},
+		{"longer, and MaxWait is none", -1, 0, 0, forever, false},
+		{"MaxWait is 0", 0, 0, 0, now + 1, true},
+		{"all can start later", time.Minute, 3, now + 11, now + 10, false},
+		{"one has to start then", time.Minute, 3, now + 10, now + 10, true},
+		{"one has to start before", -1, 1, now + 9, now + 10, true},
+	} {
+		c := new(core)
+		c.maxWait, c.minding, c.earliest = tt.maxWait, tt.minding, tt.earliest
+		if got := c.anybodyMinds(now, tt.last); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.what, got, tt.want)
 		}
 	}
-	return time.Since(start) / time.Duration(n)
-}
-
-// Each cooldown of a tenant had the actor look at the lanes of all others.
-func TestCooldownsOfManyTenantsCostTheSameEach(t *testing.T) {
-	few, many := time.Hour, time.Hour
-	for range 3 { // the best of some: others work on this machine, too
-		few, many = min(few, refuseEach(t, 1000)), min(many, refuseEach(t, 16_000))
-		if many < 5*few {
-			return
-		}
-	}
-	t.Errorf("a request costs %v with 16,000 tenants, %v with 1,000", many, few)
 }
