@@ -203,6 +203,10 @@ func (c *core) express(r *request, now int64) bool {
 	if ok, _ := w.admit(c.slots); !ok {
 		return false
 	}
+	if r.ctx.Err() != nil { // by whose slot it is; the actor says so
+		c.releaseSlot(nil, false)
+		return false
+	}
 	sel := r.sel()
 	var ls lease
 	if c.pool != nil {
