@@ -79,6 +79,7 @@ func TestHealthyDoRunsOnTheCallersGoroutine(t *testing.T) {
 		if at, err := Do(t.Context(), g, "", where); at == goroutine() || err != nil || time.Since(start) != time.Second {
 			t.Errorf("in a pause it ran on the caller's goroutine, or after %v, %v", time.Since(start), err)
 		}
+		synctest.Wait() // the actor sees that nothing waits
 		if at, _ := Do(t.Context(), g, "", where); at != goroutine() {
 			t.Error("after the pause it did not run on the caller's goroutine")
 		}
