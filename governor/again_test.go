@@ -412,3 +412,30 @@ func TestPanicInAnErrorsUnwrapIsTheClosures(t *testing.T) {
 		}
 	})
 }
+
+func TestAgainForEverOrLater(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.MaxWait = -1 }, func(t *testing.T, g *governor.Plain) {
+		again := func(d time.Duration) func(context.Context, struct{}) (int, error) {
+			return governor.Func(func(context.Context) (int, error) { return 0, governor.Again(d) })
+		}
+		huge := governor.Submit(t.Context(), g, "", again(math.MaxInt64))
+		kept := governor.Submit(t.Context(), g.With(governor.Ask{KeepConn: true}), "", again(math.MaxInt64))
+		cancelled := governor.Submit(t.Context(), g, "", again(math.MaxInt64))
+		late := governor.Submit(t.Context(), g.With(governor.Ask{StartBy: time.Now().Add(time.Minute)}), "", again(-1))
+		past := governor.Submit(t.Context(), g.With(governor.Ask{StartBy: time.Now().Add(-1)}), "", again(1))
+		time.Sleep(time.Hour)
+		cancelled.Cancel()
+		synctest.Wait()
+		if huge.State() != governor.Waiting || kept.State() != governor.Waiting || cancelled.State() != governor.Done {
+			t.Error(huge.State(), kept.State(), cancelled.State())
+		}
+		for _, r := range []*governor.Request[int]{late, past} {
+			if _, err := r.Result(t.Context()); !errors.Is(err, governor.ErrLate) {
+				t.Error(err)
+			}
+		}
+		if s := g.Stats(); s.InFlight != 1 {
+			t.Errorf("%d in flight", s.InFlight)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package governor
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -425,5 +426,14 @@ func TestTenantsShareWhenVirtualTimeOverflows(t *testing.T) {
 	}
 	if got["one"] != 1_000_000 || got["two"] != 2_000_000 {
 		t.Errorf("tenants of weight 1 and 2 started %v, want one to two", got)
+	}
+}
+
+func TestWeightIsBounded(t *testing.T) {
+	for weight, want := range map[int]int32{math.MinInt: 1, 0: 1, 5: 5, maxWeight: maxWeight, maxWeight + 1: maxWeight, math.MaxInt: maxWeight} {
+		c := &core{settings: settings{weight: func(string) int { return weight }}}
+		if got := c.weigh(""); got != want {
+			t.Errorf("weight %d counts as %d, want %d", weight, got, want)
+		}
 	}
 }

@@ -427,3 +427,96 @@ func TestUrgentInLineNeedNotWaitForWhatACostlyOneNeeds(t *testing.T) {
 		since(t, "the costly one", start, time.Now(), 6*time.Second)
 	})
 }
+
+// Tenants that come and go leave nothing behind.
+func TestTenantsThatComeAndGoLeaveNothing(t *testing.T) {
+	g, err := governor.New(governor.PlainConfig{Name: "test", MaxKeys: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	round := func(k int) {
+		for i := range 20_000 {
+			a := governor.Ask{Tenant: fmt.Sprint("t", k, i), Bucket: fmt.Sprint("b", k, i), Priority: i % 7}
+			if _, err := governor.Do(t.Context(), g.With(a), fmt.Sprint("s", k, i%500), sleep(0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	round(0)
+	before := heap()
+	for k := range 3 {
+		round(k + 1)
+	}
+	if kept := heap() - before; kept > 1<<20 {
+		t.Errorf("%d bytes are kept", kept)
+	}
+	if s := g.Stats(); s.LaneCount != 0 {
+		t.Errorf("%d lanes", s.LaneCount)
+	}
+}
+
+// Who cancels what waits gets no more and no less of a limit than who does not, and who
+// returns after having nothing to do gets the part of its weight at once.
+func TestCancellingAndReturningNeitherGainNorLose(t *testing.T) {
+	for _, per := range []throttle.Level{throttle.Host, throttle.Bucket} {
+		b := newBucket(t, 100, 1)
+		bubble(t, func(c *governor.PlainConfig) {
+			c.NoPace, c.Limits = true, []governor.Limit{{Per: per, Limiter: b}}
+			c.Weight = func(tenant string) int { return map[string]int{"returns": 4}[tenant] }
+		}, func(t *testing.T, g *governor.Plain) {
+			var cancels, stays, returns int
+			feed := func(tenant string, n *int, cancel bool) {
+				view := g.With(governor.Ask{Tenant: tenant, Bucket: "b"})
+				var waiting []*governor.Request[int]
+				for i := range 20_000 {
+					for len(waiting) < 20 {
+						waiting = append(waiting, governor.Submit(t.Context(), view, fmt.Sprint(len(waiting)%3), counting(n)))
+					}
+					time.Sleep(7 * time.Millisecond)
+					waiting = slices.DeleteFunc(waiting, func(r *governor.Request[int]) bool {
+						if i++; cancel && i%5 == 0 {
+							r.Cancel()
+						}
+						return cancel && i%5 == 0 || r.State() == governor.Done
+					})
+				}
+			}
+			go feed("cancels", &cancels, true)
+			go feed("stays", &stays, false)
+			read := func() int {
+				countingMu.Lock()
+				defer countingMu.Unlock()
+				return returns
+			}
+			for range 130 {
+				before, start := read(), time.Now()
+				for range 40 {
+					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "returns", Bucket: "b"}), "", counting(&returns))
+				}
+				for read() < before+40 {
+					time.Sleep(10 * time.Millisecond)
+					synctest.Wait()
+				}
+				if d := time.Since(start); d > 650*time.Millisecond {
+					t.Fatalf("40 of weight 4 beside 2 of weight 1 took %v at the limit of the %v, want 600 ms", d, per)
+				}
+				time.Sleep(time.Second - time.Since(start))
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			countingMu.Lock()
+			defer countingMu.Unlock()
+			if cancels < stays-stays/50 || cancels > stays+stays/50 {
+				t.Errorf("who cancels started %d, who does not %d", cancels, stays)
+			}
+		})
+	}
+}

@@ -602,3 +602,45 @@ func TestGroupUnderChurn(t *testing.T) {
 		})
 	}
 }
+
+// Evicted governors whose connections take long to close still are there: they
+// count, too.
+func TestGroupIsBoundedWhenConnectionsAreSlowToClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		g, err := governor.NewGroup(governor.GroupConfig[string, int]{
+			MaxHosts: 20,
+			Config: func(host string) (governor.Config[string, int], error) {
+				return governor.Config[string, int]{Pool: &pool.Config[string, int]{
+					Open:  func(context.Context, string) (int, error) { return 0, nil },
+					Close: func(string, int) { <-hang },
+				}}, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := runtime.NumGoroutine()
+		refused := 0
+		for i := range 500 {
+			h, err := g.Get(fmt.Sprint(i))
+			if err != nil {
+				if refused++; err != governor.ErrTooManyHosts {
+					t.Fatal(err)
+				}
+				continue
+			}
+			governor.Do(t.Context(), h, "", func(context.Context, int) (int, error) { return 0, nil })
+		}
+		synctest.Wait()
+		if n := runtime.NumGoroutine() - before; n > 1000 || refused < 300 {
+			t.Errorf("%d goroutines, %d hosts refused", n, refused)
+		}
+		close(hang)
+		synctest.Wait()
+		if _, err := g.Get("again"); err != nil {
+			t.Error(err)
+		}
+		g.Close()
+	})
+}

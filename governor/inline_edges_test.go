@@ -3,7 +3,6 @@ package governor_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +25,7 @@ func TestContextOfACallThatIsOverSpeaksForNoOuterOne(t *testing.T) {
 		}
 		call(t, outer, governor.Func(func(ctx context.Context) (int, error) {
 			var kept context.Context
-			call2(t, ctx, inner, func(in context.Context) { kept = in })
+			inside(t, ctx, inner, func(in context.Context) { kept = in })
 			if err := governor.Settle(kept, 50); !errors.Is(err, governor.ErrNoAttempt) {
 				t.Errorf("Settle: %v, want ErrNoAttempt", err)
 			}
@@ -48,7 +47,7 @@ func TestContextOfACallThatIsOverSpeaksForNoOuterOne(t *testing.T) {
 	})
 }
 
-func call2(t *testing.T, ctx context.Context, g *governor.Plain, fn func(context.Context)) {
+func inside(t *testing.T, ctx context.Context, g *governor.Plain, fn func(context.Context)) {
 	t.Helper()
 	if _, err := governor.Do(ctx, g, "", governor.Func(func(ctx context.Context) (int, error) { fn(ctx); return 0, nil })); err != nil {
 		t.Error(err)
@@ -70,7 +69,7 @@ func TestContextOfACallThatIsOverIsStillReentrant(t *testing.T) {
 				if same {
 					through = g
 				}
-				call2(t, ctx, through, func(in context.Context) { kept = in })
+				inside(t, ctx, through, func(in context.Context) { kept = in })
 				r := governor.Submit(t.Context(), g, "", sleep(time.Minute))
 				synctest.Wait()
 				if _, err := governor.Do(context.WithoutCancel(kept), g, "", sleep(0)); !errors.Is(err, governor.ErrReentrant) {
@@ -120,41 +119,6 @@ func TestResultOfAGrantedRequestIsNotReentrant(t *testing.T) {
 	})
 }
 
-func TestTenantKeepsItsWeightWhenItAsksAgain(t *testing.T) {
-	bubble(t, func(c *governor.PlainConfig) {
-		c.NoPace, c.Workers = true, 1
-		c.Weight = func(tenant string) int { return len(tenant) }
-	}, func(t *testing.T, g *governor.Plain) {
-		var order []string
-		var atA string
-		mark := func(s string, err error) func(context.Context, struct{}) (int, error) {
-			return governor.Func(func(context.Context) (int, error) {
-				if order = append(order, s); s == "a" {
-					atA = strings.Join(order, "")
-				}
-				time.Sleep(time.Second)
-				defer func() { err = nil }()
-				return 0, err
-			})
-		}
-		heavy, light := g.With(governor.Ask{Tenant: "aaaa"}), g.With(governor.Ask{Tenant: "bb"})
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = governor.Do(t.Context(), heavy, "", mark("a", governor.Again(0)))
-		}()
-		synctest.Wait()
-		for range 4 {
-			r := governor.Submit(t.Context(), light, "", mark("b", nil))
-			defer func() { <-r.Done() }()
-		}
-		<-done
-		if atA != "aba" {
-			t.Errorf("order %s, want aba: it pays half as much", atA)
-		}
-	})
-}
-
 // spied is a circuit that calls a function when it is told of a call.
 type spied struct{ told func() }
 
@@ -179,7 +143,7 @@ func TestHoldOutlivesAForcedClose(t *testing.T) {
 	b := newBudget(t, -1, 3)
 	bubble(t, func(c *governor.PlainConfig) { repeating(b)(c); c.CloseGrace = time.Second }, func(t *testing.T, g *governor.Plain) {
 		var release func(error)
-		call2(t, t.Context(), g, func(ctx context.Context) { release = governor.Hold(ctx) })
+		inside(t, t.Context(), g, func(ctx context.Context) { release = governor.Hold(ctx) })
 		n := 0
 		go func() {
 			_, err := governor.Do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {

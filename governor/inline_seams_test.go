@@ -159,39 +159,49 @@ func TestLaxLimitHearsOfCallsAndTheirCostInOrder(t *testing.T) {
 	})
 }
 
-func TestTenantKeepsItsWeightWhenItsCallIsRefused(t *testing.T) {
-	bubble(t, func(c *governor.PlainConfig) {
-		c.NoPace, c.Workers = true, 1
-		c.Weight = func(tenant string) int { return len(tenant) }
-	}, func(t *testing.T, g *governor.Plain) {
-		var order []string
-		var atA string
-		mark := func(s string, err error) func(context.Context, struct{}) (int, error) {
-			return governor.Func(func(context.Context) (int, error) {
-				if order = append(order, s); s == "a" {
-					atA = strings.Join(order, "")
-				}
-				time.Sleep(time.Second)
-				defer func() { err = nil }()
-				return 0, err
-			})
-		}
-		heavy, light := g.With(governor.Ask{Tenant: "aaaa"}), g.With(governor.Ask{Tenant: "bb"})
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = governor.Do(t.Context(), heavy, "", mark("a", governortest.Limited(time.Second)))
-		}()
-		synctest.Wait()
-		for range 4 {
-			r := governor.Submit(t.Context(), light, "", mark("b", nil))
-			defer func() { <-r.Done() }()
-		}
-		<-done
-		if atA != "aa" {
-			t.Errorf("order %s, want aa: it pays half as much", atA)
-		}
-	})
+// A call that comes back into the queue is of its tenant's weight, though it began
+// on the fast path.
+func TestTenantKeepsItsWeightWhenItsCallComesBack(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want string // up to the heavy one's second start: it pays half as much
+	}{
+		{"it asks again", governor.Again(0), "aba"},
+		{"it is refused", governortest.Limited(time.Second), "aa"},
+	} {
+		bubble(t, func(c *governor.PlainConfig) {
+			c.NoPace, c.Workers = true, 1
+			c.Weight = func(tenant string) int { return len(tenant) }
+		}, func(t *testing.T, g *governor.Plain) {
+			var order, upToA string
+			mark := func(s string, err error) func(context.Context, struct{}) (int, error) {
+				return governor.Func(func(context.Context) (int, error) {
+					if order += s; s == "a" {
+						upToA = order
+					}
+					time.Sleep(time.Second)
+					defer func() { err = nil }()
+					return 0, err
+				})
+			}
+			heavy, light := g.With(governor.Ask{Tenant: "aaaa"}), g.With(governor.Ask{Tenant: "bb"})
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = governor.Do(t.Context(), heavy, "", mark("a", c.err))
+			}()
+			synctest.Wait()
+			for range 4 {
+				r := governor.Submit(t.Context(), light, "", mark("b", nil))
+				defer func() { <-r.Done() }()
+			}
+			<-done
+			if upToA != c.want {
+				t.Errorf("%s: order %s, want %s", c.name, upToA, c.want)
+			}
+		})
+	}
 }
 
 func TestObserverTellsOfCallsThatTookTooLong(t *testing.T) {
