@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/spin"
 )
 
 // Breaker is a circuit breaker with the states of [State]. Make one with New; it
@@ -162,8 +163,11 @@ func passes(id uint64) bool {
 // of it. It is what count finds in a case that is frequent and needs no clock, in
 // a form that is inlined.
 func (b *Breaker) unmoved(p Permit) bool {
+	if b.readsEnd {
+		return false
+	}
 	clean := b.clean.Load()
-	return clean != 0 && uint32(clean>>32) == uint32(clean) && b.id.Load() == uint64(p) && !b.readsEnd
+	return clean != 0 && uint32(clean>>32) == uint32(clean) && b.id.Load() == uint64(p)
 }
 
 // count counts a successful call that ended at at, since core.begin, unless that
@@ -190,6 +194,7 @@ func (b *Breaker) count(p Permit, at, took time.Duration) bool {
 		if b.clean.CompareAndSwap(clean, clean+1) {
 			return true
 		}
+		spin.Aside()
 	}
 }
 

@@ -3,6 +3,7 @@ package breaker
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/flyball-go/flyball/policy"
 )
@@ -39,13 +40,9 @@ func (b *Breaker) Wrap(next policy.Handler) policy.Handler {
 }
 
 func (b *Breaker) pass(c *policy.Call, next policy.Handler) error {
-	p, err := b.admitCall(c)
+	p, began, err := b.admitCall(c)
 	if err != nil {
 		return err
-	}
-	began := b.clock(false)
-	if b.readsStart {
-		began = c.Since(b.core.begin)
 	}
 	judged := false
 	defer func() {
@@ -74,13 +71,22 @@ func (b *Breaker) pass(c *policy.Call, next policy.Handler) error {
 	return err
 }
 
-// admitCall acquires a permit for c.
-func (b *Breaker) admitCall(c *policy.Call) (Permit, error) {
+// admitCall acquires a permit for c, unless it has one. It returns when c began, too,
+// 0 when that is not needed.
+func (b *Breaker) admitCall(c *policy.Call) (p Permit, began time.Duration, err error) {
+	if has, ok := c.Entered(); ok {
+		return Permit(has.A), time.Duration(has.B), nil
+	}
 	if c.Err() != nil {
-		return 0, ended(c.Context())
+		return 0, 0, ended(c.Context())
 	}
 	if id := b.id.Load(); passes(id) {
-		return Permit(id), nil
+		p = Permit(id)
+	} else if p, err = b.Acquire(c.Now()); err != nil {
+		return 0, 0, err
 	}
-	return b.Acquire(c.Now())
+	if b.readsStart {
+		began = c.Since(b.core.begin)
+	}
+	return p, began, nil
 }

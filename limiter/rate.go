@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/spin"
 )
 
 // RateConfig says what a Rate admits.
@@ -57,9 +59,10 @@ type Rate struct {
 type rateState struct {
 	tat atomic.Int64
 	gcra
-	since int64 // when this limit came into force: a now before that has to wait for it
-	owner *Rate
-	_     [8]byte // a cache line of its own: the neighbour's writes would slow every take
+	since  int64 // when this limit came into force: a now before that has to wait for it
+	owner  *Rate
+	number int64 // how many limits came before
+	// All of it is a cache line of its own: the neighbour's writes would slow every take
 }
 
 const moved = math.MaxInt64
@@ -140,6 +143,7 @@ func (r *Rate) take(now int64, n int, most int64) (s *rateState, after, wait int
 		if s.tat.CompareAndSwap(tat, after) {
 			return s, after, wait
 		}
+		spin.Aside()
 	}
 }
 

@@ -92,6 +92,9 @@ func (l *RateLayer) Wrap(next policy.Handler) policy.Handler {
 
 // admit takes the permits of c, for which it waits as configured.
 func (l *RateLayer) admit(c *policy.Call) (v RateReservation, err error) {
+	if pass, ok := c.Entered(); ok {
+		return l.took(pass), nil
+	}
 	ctx, n := c.Context(), 1
 	if c.Err() != nil {
 		return v, endOf(ctx)

@@ -77,7 +77,7 @@ func (r *Rate) change(rate float64, burst int) error {
 	if g == old.gcra {
 		return nil // what is reserved may still be cancelled
 	}
-	next := &rateState{gcra: g, since: now, owner: r}
+	next := &rateState{gcra: g, since: now, owner: r, number: old.number + 1}
 	next.tat.Store(old.carry(&next.gcra, old.tat.Swap(moved), now))
 	r.cur.Store(next)
 	r.undone = undone{}

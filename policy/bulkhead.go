@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/direct"
 )
 
 // BulkheadConfig says how many calls may run at once.
@@ -93,13 +94,21 @@ func (b *Bulkhead) String() string {
 	return describe("bulkhead", b.cfg.Name, settings...)
 }
 
+// Direct is for Chain: the short way of calls that there is room for.
+func (b *Bulkhead) Direct(of any, _ time.Time) (r direct.Route, ok bool) {
+	if of != any(b) {
+		return r, false
+	}
+	return direct.Route{Way: (*seatsWay)(&b.seats)}, true
+}
+
 // Wrap puts the bulkhead around next.
 func (b *Bulkhead) Wrap(next Handler) Handler {
 	return mapped(func(c *Call) error {
 		if c.Err() != nil {
 			return endOf(c.ctx, "no permit", false)
 		}
-		if !b.seats.take() {
+		if _, ok := c.Entered(); !ok && !b.seats.take() {
 			err := b.stand(c.ctx)
 			if c.Later(); err != nil {
 				return err

@@ -15,6 +15,8 @@ type Call struct {
 
 	alive  bool    // the context had not ended when it was looked at last
 	budget *Budget // the one that counts the call, innermost
+
+	entered entered // directly, and the layer's handler has yet to go on with it
 }
 
 // operation is the typed half of a call.
@@ -29,6 +31,9 @@ type typed[R any] struct {
 	Call
 	fn  func(context.Context) (R, error)
 	val R
+
+	ran bool // fn has, directly, and returned val and err
+	err error
 }
 
 // reset forgets everything of a call but what the next one has in common with it.
@@ -38,6 +43,10 @@ func (t *typed[R]) reset() {
 }
 
 func (t *typed[R]) run(ctx context.Context) (err error) {
+	if t.ran {
+		t.ran, err, t.err = false, t.err, nil
+		return err
+	}
 	var none R
 	t.val = none // nothing of an earlier attempt is left when fn does not return
 	t.val, err = t.fn(ctx)

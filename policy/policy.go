@@ -51,6 +51,7 @@ type Pipeline struct {
 	handler  Handler // nil: no layers
 	policies []Policy
 	base     time.Time
+	short    shortcut
 	calls    sync.Pool // of *typed[R], for the R last used
 }
 
@@ -65,7 +66,8 @@ func Chain(policies ...Policy) *Pipeline {
 			panic(fmt.Sprintf("policy: %v makes a nil handler", p))
 		}
 	}
-	return &Pipeline{handler: h, policies: slices.Clone(policies), base: time.Now()}
+	base := time.Now()
+	return &Pipeline{handler: h, policies: slices.Clone(policies), base: base, short: shortcutOf(policies, base)}
 }
 
 func mustNotBeNil(p Policy) {
@@ -121,12 +123,23 @@ func Do[R any](ctx context.Context, p *Pipeline, fn func(context.Context) (R, er
 	if p == nil || p.handler == nil {
 		return fn(ctx)
 	}
+	if p.short.open && ctx.Err() == nil {
+		return runDirect(ctx, p, fn)
+	}
+	return through[R](ctx, p, fn, nil)
+}
+
+// through takes a call through the handlers of p, from where it came directly.
+func through[R any](ctx context.Context, p *Pipeline, fn func(context.Context) (R, error), from *progress[R]) (R, error) {
 	t, ok := p.calls.Get().(*typed[R])
 	if !ok {
 		t = new(typed[R])
 		t.op, t.base = t, p.base
 	}
 	t.ctx, t.fn = ctx, fn
+	if from != nil {
+		t.resume(from, p.short.clock)
+	}
 	err := p.handler(&t.Call)
 	r := t.val
 	t.reset() // not deferred: after a panic or Goexit somebody may still have it

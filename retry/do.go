@@ -46,9 +46,12 @@ func Do[R any](ctx context.Context, cfg Config, fn func(context.Context) (R, err
 	if ctx == nil || fn == nil {
 		return none, errCall
 	}
-	start, err := begin(ctx, cfg.timed())
-	if err != nil {
-		return none, cfg.mapped(err)
+	if ctx.Err() != nil {
+		return none, cfg.mapped(notBegun(ctx))
+	}
+	var start time.Time
+	if cfg.timed() {
+		start = time.Now()
 	}
 	result, err := fn(ctx)
 	if err == nil {
@@ -66,9 +69,12 @@ func DoWith[R any](ctx context.Context, r *Retry, fn func(context.Context) (R, e
 	if r.chain != nil {
 		return policy.Do(ctx, r.chain, fn)
 	}
-	start, err := begin(ctx, r.timed)
-	if err != nil {
-		return none, r.cfg.mapped(err)
+	if ctx.Err() != nil {
+		return none, r.cfg.mapped(notBegun(ctx))
+	}
+	var start time.Time
+	if r.timed {
+		start = time.Now()
 	}
 	result, err := fn(ctx)
 	if err == nil {
@@ -78,18 +84,6 @@ func DoWith[R any](ctx context.Context, r *Retry, fn func(context.Context) (R, e
 }
 
 var errCall = fmt.Errorf("%w: nil context or function", ErrInvalid)
-
-// begin returns when the first attempt begins, if that matters, or why it does not
-// begin.
-func begin(ctx context.Context, timed bool) (start time.Time, err error) {
-	if ctx.Err() != nil {
-		return start, notBegun(ctx)
-	}
-	if timed {
-		start = time.Now()
-	}
-	return start, nil
-}
 
 // kept returns a copy on the heap, for a call whose first attempt has failed.
 func (c Config) kept() *Config { return &c }

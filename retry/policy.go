@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/internal/direct"
 	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
@@ -76,6 +77,15 @@ func (r *Retry) String() string {
 		name += " " + r.cfg.Name
 	}
 	return name + "(" + strings.Join(what, ", ") + ")"
+}
+
+// Direct is for policy.Chain: there is nothing to do for a call that succeeds at
+// once, unless its result or a Budget wants to be looked at.
+func (r *Retry) Direct(of any, _ time.Time) (route direct.Route, ok bool) {
+	if of != any(r) || r.cfg.Budget != nil || r.cfg.RetryOnResult != nil {
+		return route, false
+	}
+	return direct.Route{Clock: r.timed}, true
 }
 
 // Wrap puts the repetitions around next.

@@ -89,7 +89,15 @@ var ErrInvalid = errors.New("retry: invalid")
 // value, or nil. What is wrong with Backoff matches backoff.ErrInvalid too.
 func (c Config) Validate() error { return c.invalid() }
 
+// invalid is in two parts so that the first, which is all for most, is inlined.
 func (c *Config) invalid() error {
+	if c.Backoff == nil && c.MaxElapsed >= 0 && c.MaxRetryAfter >= 0 {
+		return nil
+	}
+	return c.whatIsInvalid()
+}
+
+func (c *Config) whatIsInvalid() error {
 	if c.MaxElapsed < 0 {
 		return fmt.Errorf("%w: MaxElapsed is %v, less than 0", ErrInvalid, c.MaxElapsed)
 	}

@@ -163,7 +163,7 @@ func (c *Config) mapped(err error) error {
 // timed reports whether anything depends on when the first attempt began. If not,
 // the clock is read only when that has failed: reading it takes longer than all
 // the rest.
-func (c *Config) timed() bool { return c.MaxElapsed > 0 || !timeless(c.Backoff) }
+func (c *Config) timed() bool { return c.MaxElapsed > 0 || c.Backoff != nil && !timeless(c.Backoff) }
 
 // timeless reports whether s does not look at Step.Elapsed.
 func timeless(s backoff.Schedule) bool {

@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"context"
+	"time"
+
+	"github.com/flyball-go/flyball/internal/direct"
+)
+
+// shortcut is the short way through a chain, when every layer has one. To take it is
+// a third cheaper than to go through the handlers: see package direct.
+type shortcut struct {
+	open  bool
+	clock bool         // some layer needs it
+	ways  []direct.Way // outermost first
+}
+
+// maxWays bounds the ways of a shortcut, so that the passes of a call fit in its
+// frame.
+const maxWays = 4
+
+// entered are the passes of the ways that a call has entered, outermost first.
+type entered struct {
+	passes  [maxWays]direct.Pass
+	next, n int // passes[next:n] are left
+}
+
+// progress is how far a call came directly.
+type progress[R any] struct {
+	entered
+	at  time.Duration // when, since base; 0 when no layer needs it
+	ran bool          // its function has, and returned val and err
+	val R
+	err error
+}
+
+func shortcutOf(policies []Policy, base time.Time) (s shortcut) {
+	for _, p := range policies {
+		d, ok := p.(direct.Policy)
+		if !ok {
+			return shortcut{}
+		}
+		r, ok := d.Direct(p, base)
+		if !ok {
+			return shortcut{}
+		}
+		if r.Way != nil {
+			s.ways = append(s.ways, r.Way)
+		}
+		s.clock = s.clock || r.Clock
+	}
+	s.open = len(policies) > 0 && len(s.ways) <= maxWays
+	return s
+}
+
+// runDirect is Do by the shortcut of p.
+func runDirect[R any](ctx context.Context, p *Pipeline, fn func(context.Context) (R, error)) (r R, err error) {
+	var from progress[R]
+	if p.short.clock {
+		from.at = time.Since(p.base)
+	}
+	for _, w := range p.short.ways {
+		pass, ok := w.Enter(from.at)
+		if !ok {
+			return through(ctx, p, fn, &from)
+		}
+		from.passes[from.n] = pass
+		from.n++
+	}
+	in := from.n
+	defer func() {
+		if in > 0 { // fn has not returned, or a Leave
+			p.short.abort(&from.entered, in)
+		}
+	}()
+	if r, err = fn(ctx); err != nil {
+		in, from.ran, from.val, from.err = 0, true, r, err
+		return through(ctx, p, fn, &from)
+	}
+	for in > 0 {
+		in--
+		p.short.ways[in].Leave(from.passes[in])
+	}
+	return r, nil
+}
+
+// abort leaves the outermost n layers, innermost first, whatever becomes of one of
+// them.
+func (s *shortcut) abort(e *entered, n int) {
+	if n == 0 {
+		return
+	}
+	defer s.abort(e, n-1)
+	s.ways[n-1].Abort(e.passes[n-1])
+}
+
+// resume makes the call what it would be at the layers that it has entered, had it
+// come through their handlers.
+func (t *typed[R]) resume(from *progress[R], clock bool) {
+	t.entered, t.alive = from.entered, true
+	if clock {
+		t.now = from.at + 1
+	}
+	t.ran, t.val, t.err = from.ran, from.val, from.err
+}
+
+// Entered is for the layers of this module: the pass with which the call has entered
+// the layer already. A handler whose layer has a way asks once for each call that
+// passes it, and then does not admit it again. From the second attempt on there are
+// none.
+func (c *Call) Entered() (pass direct.Pass, ok bool) {
+	e := &c.entered
+	if e.next == e.n {
+		return pass, false
+	}
+	e.next++
+	return e.passes[e.next-1], true
+}
+
+// seatsWay is the way of a Bulkhead.
+type seatsWay seats
+
+func (w *seatsWay) Enter(time.Duration) (pass direct.Pass, ok bool) { return pass, (*seats)(w).take() }
+func (w *seatsWay) Leave(direct.Pass)                               { (*seats)(w).giveBack() }
+func (w *seatsWay) Abort(direct.Pass)                               { (*seats)(w).giveBack() }
