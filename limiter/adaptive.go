@@ -205,7 +205,9 @@ func (a *Adaptive) Refused(now, sent time.Time, key string) {
 // more are taken until then: what was taken since sent, and what is taken from now
 // on, is subtracted. What it gives as the limit of a window is believed to be the
 // limit of the next one, too, and with a configured Window a quota above it is not
-// sought. It only ever makes an Adaptive more careful until the window's end.
+// sought. Of several windows the one that ends last counts, and what is said of
+// another is not heeded. It only ever makes an Adaptive more careful until the
+// window's end.
 //
 // q's Scope and Name are ignored: the owner tells what concerns this limit. Fields
 // that are not said are left as they are.

@@ -70,3 +70,9 @@ type answer struct {
 	accepted float64 // nearly the longest
 	refused  float64 // the mean
 }
+
+// took returns how long an answer took, as far as it counts. One that took longer
+// than a search waits for, say a download, would hold back all the others as long.
+func (w *windowed) took(t, sent float64) float64 {
+	return min(max(0, t-sent), longestGap*w.window)
+}

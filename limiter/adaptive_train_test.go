@@ -57,3 +57,36 @@ func TestTrainsStayWholeInAFullWindow(t *testing.T) {
 		}
 	}
 }
+
+// One call takes ten minutes, a download perhaps, and is answered while others are
+// sent alone to ask for more: nobody waits as long for its sake.
+func TestAnAnswerThatTookLongHoldsNobodyUp(t *testing.T) {
+	const quota, quick = 60, 50 * time.Millisecond
+	for late := range 8 {
+		a := newAdaptive(t, AdaptiveConfig{Window: time.Minute, Start: quota / 60})
+		long := after(20*time.Minute + time.Duration(late)*20*time.Second)
+		var taken []time.Time
+		for now := epoch; now.Before(after(time.Hour)); {
+			if !long.IsZero() && now.After(long) {
+				a.Accepted(now, now.Add(-10*time.Minute), "")
+				long = time.Time{}
+			}
+			d := a.Wait(now, "", 1)
+			if d > 20*time.Second {
+				t.Fatalf("%v: a wait of %v", now.Sub(epoch), d)
+			}
+			if d > 0 {
+				now = now.Add(d)
+				continue
+			}
+			a.Take(now, "", 1)
+			if n := len(taken); n < quota || now.Sub(taken[n-quota]) >= time.Minute {
+				taken = append(taken, now)
+				a.Accepted(now.Add(quick), now, "")
+			} else {
+				a.Refused(now.Add(quick), now, "")
+				now = now.Add(15 * time.Second)
+			}
+		}
+	}
+}

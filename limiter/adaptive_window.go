@@ -196,7 +196,7 @@ func (w *windowed) startGrowth(t, doublings float64) {
 
 func (w *windowed) accepted(t, sent float64) {
 	w.tally.advance(t)
-	w.answer.accepted = max(t-sent, w.answer.accepted*0.99)
+	w.answer.accepted = max(w.took(t, sent), w.answer.accepted*0.99)
 	w.proven = w.proven || sent >= w.grown
 	if w.search.on && sent >= w.search.last {
 		w.search.found = w.search.tried
@@ -209,9 +209,9 @@ func (w *windowed) accepted(t, sent float64) {
 func (w *windowed) refused(t, sent float64) {
 	w.tally.advance(t)
 	if w.answer.refused == 0 {
-		w.answer.refused = t - sent
+		w.answer.refused = w.took(t, sent)
 	}
-	w.answer.refused += (t - sent - w.answer.refused) / 4
+	w.answer.refused += (w.took(t, sent) - w.answer.refused) / 4
 	w.tally.drop(sent, 1)
 	if sent <= w.cut {
 		return

@@ -115,7 +115,8 @@ func (s *Spread) Refused(now, sent time.Time, key string) {}
 // one that counts is ignored.
 func (s *Spread) Told(now, sent time.Time, q throttle.Quota) {
 	t := s.at(now)
-	reset, from := q.Reset.Sub(s.start).Seconds(), sent.Sub(s.start).Seconds()
+	// By the wall clock of now, if Reset has no other: it may have been set.
+	reset, from := t+q.Reset.Sub(now).Seconds(), sent.Sub(s.start).Seconds()
 	k := s.keys[q.Scope.Key]
 	if q.Remaining < 0 || q.Reset.IsZero() || reset <= t || k != nil && from < k.newest {
 		return

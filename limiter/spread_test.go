@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/wall"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -216,5 +217,23 @@ func TestSpreadAllocatesNothing(t *testing.T) {
 		s.Told(now, now, left("k", 1<<40, now.Add(time.Hour)))
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A vendor that gives its reset as an absolute time is understood by the wall clock
+// of its answer, which may have been set since the first.
+func TestSpreadHeedsNoStepOfTheWallClock(t *testing.T) {
+	for _, step := range []time.Duration{0, time.Hour, -time.Hour} {
+		s, first := newSpread(t, 0), time.Now()
+		s.Wait(first, "a", 1)
+		now := wall.Set(t, first.Add(10*time.Second), step)
+		s.Told(now, now, left("a", 60, now.Round(0).Add(time.Minute)))
+		if rate := s.Rate(now, "a"); rate < 0.9 || rate > 1.1 {
+			t.Errorf("step %v: 60 left for a minute are spread at %v a second, want 1", step, rate)
+		}
+		s.Told(now, now, left("a", 0, now.Round(0).Add(time.Minute)))
+		if d := s.Wait(now, "a", 1); d < 59*time.Second || d > 61*time.Second {
+			t.Errorf("step %v: nothing left for a minute, and a wait of %v", step, d)
+		}
 	}
 }
