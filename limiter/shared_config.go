@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -16,8 +18,9 @@ type SharedConfig struct {
 
 	// Limiters are asked with the key of a call, Whole with the key "", so that
 	// these are limits on all keys together. A call takes permits from all of them,
-	// or from none. They belong to the Shared from NewShared on. When there are
-	// none of both, there is a FixedWindow of 1000 permits of a key per minute.
+	// or from none. Each may be there once, and belongs to the Shared from NewShared
+	// on. When there are none of both, there is a FixedWindow of 1000 permits of a
+	// key per minute.
 	Limiters, Whole []Limiter
 
 	// MaxQueue is how many calls may wait: 0, which means that none waits, up to
@@ -101,6 +104,10 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 		if l == nil {
 			return nil, invalidf("SharedConfig.%s[%d] is nil", field, i)
 		}
+		if j := slices.IndexFunc(*parts, func(p part) bool { return same(p.Limiter, l) }); j >= 0 {
+			// Each is asked before any is taken from: it would give what it has twice.
+			return nil, invalidf("SharedConfig.%s[%d] is %s[%d], want each once", field, i, field, j)
+		}
 		_, releases := l.(Releaser)
 		s.releases = s.releases || releases
 		*parts = append(*parts, part{l, isSoft(l)})
@@ -112,4 +119,10 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 		}
 	}
 	return s, nil
+}
+
+// same reports whether a and b are one limiter. Those that are no pointers may be
+// equal and yet be two, or not comparable at all.
+func same(a, b Limiter) bool {
+	return reflect.TypeOf(a).Kind() == reflect.Pointer && reflect.TypeOf(a) == reflect.TypeOf(b) && a == b
 }

@@ -767,7 +767,7 @@ func TestSharedListenersHarmNobody(t *testing.T) {
 }
 
 func TestSharedConfig(t *testing.T) {
-	b := newBucket(t, BucketConfig{Rate: 1})
+	b, other := newBucket(t, BucketConfig{Rate: 1}), newBucket(t, BucketConfig{Rate: 1})
 	for _, c := range []struct {
 		cfg  SharedConfig
 		want string
@@ -775,6 +775,8 @@ func TestSharedConfig(t *testing.T) {
 		{SharedConfig{MaxQueue: -1}, "SharedConfig.MaxQueue is -1, want 0 up to 1<<30"},
 		{SharedConfig{MaxQueue: 1<<30 + 1}, "SharedConfig.MaxQueue is 1073741825,"},
 		{SharedConfig{Limiters: []Limiter{b, nil}}, "SharedConfig.Limiters[1] is nil"},
+		{SharedConfig{Limiters: []Limiter{other, b, b}}, "SharedConfig.Limiters[2] is Limiters[1], want each once"},
+		{SharedConfig{Limiters: []Limiter{b}, Whole: []Limiter{other, other}}, "SharedConfig.Whole[1] is Whole[0], want each once"},
 		{SharedConfig{Limiters: []Limiter{b}, Whole: []Limiter{nil}}, "SharedConfig.Whole[0] is nil"},
 	} {
 		if s, err := NewShared(c.cfg); s != nil || err == nil || !strings.HasPrefix(err.Error(), "limiter: "+c.want) {
