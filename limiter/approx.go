@@ -114,6 +114,8 @@ func (r pairRule) charge(t uint64, s *pair, n int64) {
 	s.now += min(n, most-s.now)
 }
 
+func (r pairRule) after(*pair, uint64) int64 { return 0 }
+
 func (r pairRule) refund(s *pair, n int64) {
 	k := min(n, s.last)
 	s.last -= k

@@ -127,6 +127,8 @@ func (r calendarRule) charge(t uint64, s *quota, n int64) {
 	s.n += min(n, most-s.n)
 }
 
+func (r calendarRule) after(*quota, uint64) int64 { return 0 }
+
 func (r calendarRule) refund(s *quota, n int64) { s.n -= n }
 
 func (r calendarRule) idle(s *quota) uint64 {

@@ -24,6 +24,7 @@ type slot[S any] struct {
 	due   uint64 // no later than idle: takes leave it, until the slot gets to the top
 	pos   int    // in heap
 	back  giveback
+	low   uint64 // takes before this were drained with, or lowered by the vendor's count
 	state S
 }
 

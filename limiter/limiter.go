@@ -78,6 +78,16 @@ type Lax interface {
 	Passed(now time.Time, key string, n int)
 }
 
+// Dated is implemented by limiters that correct a take better when they are told
+// when it was made: Settle has to suppose the worst one. An owner that knows calls
+// SettleAt instead, where the cost is less than what was taken.
+type Dated interface {
+	Limiter
+
+	// SettleAt is Settle for a take that was made at taken, the now of its Take.
+	SettleAt(now, taken time.Time, key string, n, used int)
+}
+
 // Counter is implemented by limiters whose permits can be counted: Bucket,
 // FixedWindow, SlidingLog, SlidingCounter, Approx and Calendar.
 type Counter interface {

@@ -107,6 +107,13 @@ func (r segmentRule) roll(t uint64, s *segments) (passed int64) {
 
 func (r segmentRule) level(t uint64, s *segments) int64 { return s.sum }
 
+func (r segmentRule) after(s *segments, at uint64) (n int64) {
+	for i := s.now; s.counts != nil && i > at/r.l.length && i > r.oldest(s); i-- {
+		n += *s.at(i)
+	}
+	return n
+}
+
 func (r segmentRule) when(t uint64, s *segments, n, limit int64) uint64 {
 	over := s.sum + n - limit
 	for i := r.oldest(s); over > 0; i++ {
@@ -124,6 +131,25 @@ func (r segmentRule) charge(t uint64, s *segments, n int64) {
 	s.sum += n
 	*s.at(s.now) += n
 	s.last = s.now
+}
+
+// SettleAt is Settle for a take that was made at taken: what it cost less is given
+// back as long as it counts, and all of it, unless the vendor's count has lowered
+// the key since.
+func (l *SlidingCounter) SettleAt(now, taken time.Time, key string, n, used int) {
+	l.settleAt(now, taken, key, n, used, l.off)
+}
+
+// off takes n permits off the segment of a time.
+func (l *SlidingCounter) off(s *segments, at uint64, n int64) int64 {
+	i := at / l.length
+	if s.counts == nil || i > s.now || i+l.segments <= s.now {
+		return 0
+	}
+	n = min(n, *s.at(i))
+	*s.at(i) -= n
+	s.sum -= n
+	return n
 }
 
 func (r segmentRule) refund(s *segments, n int64) {

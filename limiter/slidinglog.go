@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // SlidingLogConfig says what a SlidingLog admits.
 type SlidingLogConfig struct {
@@ -96,7 +99,7 @@ func (r *ring) pop(n int64) {
 		if n < x.n {
 			x.n -= n
 			return
-		}
+		} // a take of which all was given back has none
 		n -= x.n
 		r.head = (r.head + 1) & (len(r.buf) - 1)
 		r.len--
@@ -108,13 +111,22 @@ type logRule struct{ l *SlidingLog }
 func (r logRule) roll(t uint64, s *ring) (passed int64) {
 	for s.len > 0 && s.at(0).at+r.l.length <= t {
 		n := s.at(0).n
-		s.pop(n)
+		s.sum -= n
+		s.head = (s.head + 1) & (len(s.buf) - 1)
+		s.len--
 		passed += n
 	}
 	return passed
 }
 
 func (r logRule) level(t uint64, s *ring) int64 { return s.sum }
+
+func (r logRule) after(s *ring, at uint64) (n int64) {
+	for i := s.len - 1; i >= 0 && s.at(i).at > at; i-- {
+		n += s.at(i).n
+	}
+	return n
+}
 
 func (r logRule) when(t uint64, s *ring, n, limit int64) uint64 {
 	over := s.sum + n - limit
@@ -139,6 +151,30 @@ func (r logRule) charge(t uint64, s *ring, n int64) {
 		}
 	}
 	s.push(take{t, n})
+}
+
+// off takes n permits off the takes of a time, or those that they were counted
+// with later.
+func (l *SlidingLog) off(s *ring, at uint64, n int64) int64 {
+	if at+l.length <= l.now {
+		return 0
+	}
+	i := sort.Search(s.len, func(i int) bool { return s.at(i).at >= at })
+	if i == s.len {
+		return 0
+	}
+	x := s.at(i)
+	n = min(n, x.n)
+	x.n -= n
+	s.sum -= n
+	return n
+}
+
+// SettleAt is Settle for a take that was made at taken: what it cost less is given
+// back as long as it counts, and all of it, unless the vendor's count has lowered
+// the key since. It takes the logarithm of the takes that count.
+func (l *SlidingLog) SettleAt(now, taken time.Time, key string, n, used int) {
+	l.settleAt(now, taken, key, n, used, l.off)
 }
 
 func (r logRule) refund(s *ring, n int64) { s.pop(n) }

@@ -22,6 +22,9 @@ type windowRule[S any] interface {
 	// is for all that follow.
 	level(t uint64, s *S) int64
 
+	// after returns how many of them were surely taken after at.
+	after(s *S, at uint64) int64
+
 	// when returns the earliest time from t on at which n more permits leave no
 	// more than limit, if nothing is taken. n is no more than limit.
 	when(t uint64, s *S, n, limit int64) uint64
@@ -135,6 +138,27 @@ func (w *window[S]) Settle(now time.Time, key string, n, used int) {
 	}
 }
 
+// settleAt is Settle for a take of a known time. off takes permits off what was
+// taken then, and returns how many were still there.
+func (w *window[S]) settleAt(now, taken time.Time, key string, n, used int, off func(s *S, at uint64, n int64) int64) {
+	t := w.at(now)
+	n, used = max(0, n), max(0, used)
+	e := w.keys.index[key]
+	if e == nil || used >= n {
+		w.Settle(now, key, n, used)
+		return
+	}
+	w.roll(t, e)
+	e.back.settle(uint64(n), 0)
+	at := w.ago(taken)
+	if at < e.low {
+		return // the vendor's count may have it
+	}
+	if off(&e.state, at, permits(n-used)) > 0 {
+		w.keys.earlier(e)
+	}
+}
+
 // Accepted does nothing: the limit is the configured one.
 func (w *window[S]) Accepted(now, sent time.Time, key string) {}
 
@@ -166,11 +190,21 @@ func (w *window[S]) Available(now time.Time, key string) int {
 func (w *window[S]) Drain(now time.Time, key string) { w.lower(now, key, 0) }
 
 // SetRemaining takes what key has more than left, if the call whose answer said
-// so was sent in a window that still counts. It never gives anything back.
+// so was sent in a window that still counts. It never gives anything back. A
+// SlidingLog, and a SlidingCounter as far as its segments tell, leaves less by what
+// was taken after sent and is not settled: the vendor cannot have counted that yet.
 func (w *window[S]) SetRemaining(now, sent time.Time, key string, left int) {
-	if t := w.at(now); w.ago(sent) >= w.rule.since(t) {
-		w.lower(now, key, permits(left))
+	t, n := w.at(now), permits(left)
+	if w.ago(sent) < w.rule.since(t) {
+		return
 	}
+	if e := w.keys.index[key]; e != nil {
+		w.roll(t, e)
+		if w.limit.limit-w.rule.level(t, &e.state) > n { // others use it, too
+			n = max(0, n-min(int64(e.back.open), w.rule.after(&e.state, w.ago(sent))))
+		}
+	}
+	w.lower(now, key, n)
 }
 
 // lower leaves key no more than left permits. Without room for key there is
@@ -181,6 +215,7 @@ func (w *window[S]) lower(now time.Time, key string, left int64) {
 		return
 	}
 	e.back.pass(e.back.open) // the vendor's count may have what would be given back
+	e.low = w.now + 1
 	if over := w.limit.limit - w.rule.level(w.now, &e.state) - left; over > 0 {
 		w.rule.charge(w.now, &e.state, over)
 	}

@@ -1,0 +1,119 @@
+package limiter
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// dated are the limiters that are told when what they correct was taken.
+func dated(t *testing.T, limit int, window time.Duration) map[string]interface {
+	Dated
+	Counter
+} {
+	t.Helper()
+	log, err := NewSlidingLog(SlidingLogConfig{Limit: limit, Window: window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	segments, err := NewSlidingCounter(SlidingCounterConfig{Limit: limit, Window: window, Segments: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]interface {
+		Dated
+		Counter
+	}{"SlidingLog": log, "SlidingCounter": segments}
+}
+
+// In a steady stream something always stops counting while calls run. What they
+// cost less must not be lost by that.
+func TestSteadyStreamGetsBackWhatItsCallsCostLess(t *testing.T) {
+	for name, l := range dated(t, 1000, 20*time.Second) {
+		type run struct{ taken, ends time.Time }
+		var running []run
+		used, now := 0, epoch
+		for ; now.Before(epoch.Add(10 * time.Minute)); now = now.Add(10 * time.Millisecond) {
+			for len(running) > 0 && !running[0].ends.After(now) {
+				l.SettleAt(now, running[0].taken, "k", 60, 20)
+				running, used = running[1:], used+20
+			}
+			for len(running) < 64 && l.Wait(now, "k", 60) == 0 {
+				l.Take(now, "k", 60)
+				running = append(running, run{now, now.Add(50 * time.Millisecond)})
+			}
+		}
+		if share := float64(used) / (50 * 600); share < 0.95 {
+			t.Errorf("%s: %.0f %% of the limit were used, want 95", name, 100*share)
+		}
+	}
+}
+
+func TestSettleAtKeepsEachTakeAtItsTimeAndTrueCost(t *testing.T) {
+	type take struct {
+		at         time.Duration
+		n, settled int
+		open       bool
+	}
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		for name, l := range dated(t, 100, time.Second) {
+			var takes []take
+			now := time.Duration(0)
+			for range 300 {
+				now += time.Duration(r.IntN(40)) * time.Millisecond
+				at := epoch.Add(now)
+				switch n := 1 + r.IntN(30); r.IntN(3) {
+				case 0:
+					if l.Wait(at, "k", n) == 0 {
+						l.Take(at, "k", n)
+						takes = append(takes, take{at: now, n: n, settled: n, open: true})
+					}
+				default:
+					if len(takes) == 0 {
+						continue
+					}
+					x := &takes[len(takes)-1-r.IntN(min(8, len(takes)))]
+					if !x.open {
+						continue
+					}
+					x.open, x.settled = false, r.IntN(x.n+1)
+					l.SettleAt(at, epoch.Add(x.at), "k", x.n, x.settled)
+				}
+				exact := 100
+				for _, x := range takes {
+					if now-x.at < time.Second {
+						exact -= x.settled
+					}
+				}
+				got := l.Available(at, "k")
+				if name == "SlidingLog" && got != exact || got > exact {
+					t.Fatalf("seed %d at %v: %s has %d, want %d", seed, now, name, got, exact)
+				}
+			}
+		}
+	}
+}
+
+func TestSettleAtGivesNothingBackThatTheVendorMayKnow(t *testing.T) {
+	for name, l := range dated(t, 100, time.Second) {
+		l.Take(epoch, "k", 50)
+		l.SetRemaining(epoch, epoch, "k", 20)
+		l.SettleAt(epoch, epoch, "k", 50, 0)
+		if got := l.Available(epoch, "k"); got > 20 {
+			t.Errorf("%s: %d available, want 20", name, got)
+		}
+		later := epoch.Add(10 * time.Millisecond)
+		l.Take(later, "k", 20)
+		l.SettleAt(later, later, "k", 20, 5)
+		if got := l.Available(later, "k"); got != 15 {
+			t.Errorf("%s: %d available, want 15", name, got)
+		}
+		l.SettleAt(later, later, "nobody", 20, 5)
+		l.SettleAt(later, epoch.Add(-time.Hour), "k", 5, -5)
+		l.SettleAt(later, later.Add(time.Hour), "k", 1<<62, 0)
+		if got := l.Available(later, "k"); got > 100 {
+			t.Errorf("%s: %d available", name, got)
+		}
+	}
+}
