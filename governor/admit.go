@@ -68,11 +68,11 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 	if opening {
 		a.opening = true
 		for _, s := range sc {
-			g.opening[s] += a.cost
+			g.opening[s] = g.opening[s].plus(a.cost, 1)
 		}
 	} else {
 		g.take(now, sc, a.cost)
-		a.charged = true
+		a.charged, a.taken = true, now
 	}
 	g.relax()
 	for i := range sc {
@@ -99,7 +99,7 @@ func (g *gate) charge(now int64, sc *scopes, a *attempt) bool {
 		return false
 	}
 	g.take(now, sc, a.cost)
-	a.charged = true
+	a.charged, a.taken = true, now
 	g.relax()
 	return true
 }
@@ -110,7 +110,7 @@ func (g *gate) opened(a *attempt) {
 	if a.opening {
 		a.opening = false
 		for _, s := range a.scopes {
-			if g.opening[s] -= a.cost; g.opening[s] == 0 {
+			if g.opening[s] = g.opening[s].plus(-a.cost, -1); g.opening[s].calls == 0 {
 				delete(g.opening, s)
 			}
 		}
@@ -122,11 +122,16 @@ func (g *gate) opened(a *attempt) {
 // as taken, so that no more are opened than the limits would let start.
 func (g *gate) wait(now int64, sc *scopes, n int, opening bool) (which int, longest time.Duration) {
 	t := g.time(now)
-	for i, l := range g.limits {
+	for i := range g.limits {
+		l := &g.limits[i]
 		key := sc[l.Per].Key
-		d := l.Limiter.Wait(t, key, n)
-		if o := g.opening[sc[l.Per]]; opening && d == 0 && o > 0 {
-			if d = l.Limiter.Wait(t, key, n+o); d == limiter.Never {
+		d := l.Limiter.Wait(t, key, l.of(n))
+		if o := g.opening[sc[l.Per]]; opening && d == 0 && o.calls > 0 {
+			more := n + o.cost
+			if l.calls {
+				more = 1 + o.calls
+			}
+			if d = l.Limiter.Wait(t, key, more); d == limiter.Never {
 				d = untilOpened
 			}
 		}
@@ -137,14 +142,20 @@ func (g *gate) wait(now int64, sc *scopes, n int, opening bool) (which int, long
 	return which, longest
 }
 
+// underway is what has been granted and opens a connection.
+type underway struct{ cost, calls int }
+
+func (u underway) plus(cost, calls int) underway { return underway{u.cost + cost, u.calls + calls} }
+
 // untilOpened is the wait until what is being opened has started, or has failed.
 const untilOpened = limiter.Never - 1
 
 func (g *gate) take(now int64, sc *scopes, n int) {
 	t := g.time(now)
 	g.tell(t, sc, 0)
-	for _, l := range g.limits {
-		l.Limiter.Take(t, sc[l.Per].Key, n)
+	for i := range g.limits {
+		l := &g.limits[i]
+		l.Limiter.Take(t, sc[l.Per].Key, l.of(n))
 	}
 }
 

@@ -23,9 +23,9 @@ type Ask struct {
 	// math.MaxInt32.
 	Priority int
 
-	// Cost is how many permits of each limit an attempt takes, and what the attempt
-	// counts in its tenant's share; 0 means 1. A cost that a limit can never admit
-	// fails with ErrNeverAdmissible.
+	// Cost is how many permits of each limit an attempt takes (where limits have a
+	// Unit, of each that has one), and what the attempt counts in its tenant's share;
+	// 0 means 1. A cost that a limit can never admit fails with ErrNeverAdmissible.
 	Cost int
 
 	// StartBy is the latest start. A request that cannot start by then, or by

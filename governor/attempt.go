@@ -41,8 +41,9 @@ type attempt struct {
 	began   int64 // start of the closure: the gate's last look
 	last    error // of the attempt before
 
-	opening   bool // its cost counts in gate.opening; under gate.mu once granted
-	charged   bool // the limits were, and are to be settled; under gate.mu once granted
+	taken     int64 // when the limits were charged
+	opening   bool  // its cost counts in gate.opening; under gate.mu once granted
+	charged   bool  // the limits were, and are to be settled; under gate.mu once granted
 	probe     bool
 	permitted bool          // permit is held
 	bad       bool          // the connection is broken, says the pool

@@ -209,7 +209,7 @@ func (in *inlineCall) describe() *attempt {
 	l := in.sel.apart(in.sel.class(in.ask, 0))
 	a := &attempt{
 		Context: in, cancel: in.cancel, core: c, r: r, key: l, scopes: l.scopes(),
-		cost: int(r.cost), n: 1, seq: in.seq, granted: in.began, began: in.began,
+		cost: int(r.cost), n: 1, seq: in.seq, granted: in.began, began: in.began, taken: in.began,
 	}
 	a.class = class{laneKey: l.laneKey, lane: l, att: a}
 	r.class.Store(&a.class)

@@ -3,6 +3,7 @@ package governor
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
@@ -178,6 +179,14 @@ type Limit struct {
 	// tenant or the bucket; for Host it is "".
 	Per throttle.Level
 
+	// Unit is what the limit counts, in the plural as a throttle.Quota has it:
+	// "tokens", "points". Such a limit takes Ask.Cost of each attempt, and is what
+	// Settle, and a Report in its unit, correct. As soon as one limit of a Config has
+	// a Unit, those without count calls, which is 1 of each attempt whatever it
+	// costs; a Config without any Unit takes Ask.Cost of all. An attempt has one
+	// cost: two limits of different Units, or of the same, take the same of it.
+	Unit string
+
 	// Limiter belongs to the governor from New on. nil means what
 	// limiter.NewQuota makes of Quota.
 	Limiter limiter.Limiter
@@ -192,9 +201,31 @@ type Limit struct {
 // limit is a Limit that was looked through.
 type limit struct {
 	Per      throttle.Level
+	calls    bool // takes 1 of each attempt: others have a unit
 	exact    bool // wants every take settled
 	releases bool // is a limiter.Releaser
 	Limiter  limiter.Limiter
+	unit     string
+}
+
+// of returns how much of a cost the limit takes.
+func (l *limit) of(cost int) int {
+	if l.calls {
+		return 1
+	}
+	return cost
+}
+
+// counted reports whether limits count what a vendor counts in unit.
+func counted(limits []limit, unit string) bool {
+	units := false
+	for i := range limits {
+		if limits[i].unit == unit && !limits[i].calls {
+			return true
+		}
+		units = units || limits[i].unit != ""
+	}
+	return unit == "" && !units
 }
 
 // Overflow is what a full queue does with a new request.
@@ -351,6 +382,7 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 		}
 		host = host || l.Per == throttle.Host
 		s.limits = append(s.limits, newLimit(l.Per, l.Limiter))
+		s.limits[i].unit = l.Unit
 	}
 	if !host && !cfg.NoPace {
 		pace, e := limiter.NewAdaptive(limiter.AdaptiveConfig{})
@@ -365,6 +397,11 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 			err = fmt.Errorf("governor: %w", e)
 		}
 		s.limits = append(s.limits, newLimit(l, even))
+	}
+	if slices.ContainsFunc(s.limits, func(l limit) bool { return l.unit != "" }) {
+		for i := range s.limits {
+			s.limits[i].calls = s.limits[i].unit == ""
+		}
 	}
 	if err == nil {
 		err = s.remember(cfg.Restore, time.Now())

@@ -43,13 +43,13 @@ type gate struct {
 	changed []*scope // for the actor to look at
 	debts   []debt   // likewise
 	limits  []limit
-	relaxed []limiter.Lax          // limits, if all of them are such; nil otherwise
-	cells   *cells                 // of inline calls
-	passed  uint64                 // how many of their calls the limits have been told of
-	charged uint64                 // how many of their calls took from the limits
-	paused  bool                   // by hand; hold is set then
-	observe bool                   // Config.Observe: nothing is kept back
-	opening map[throttle.Scope]int // cost of granted requests that are still opening a connection, by what they belong to
+	relaxed []limiter.Lax               // limits, if all of them are such; nil otherwise
+	cells   *cells                      // of inline calls
+	passed  uint64                      // how many of their calls the limits have been told of
+	charged uint64                      // how many of their calls took from the limits
+	paused  bool                        // by hand; hold is set then
+	observe bool                        // Config.Observe: nothing is kept back
+	opening map[throttle.Scope]underway // granted requests that are still opening a connection, by what they belong to
 }
 
 // scopes are what a request belongs to, in the order of the levels.

@@ -79,7 +79,7 @@ func (c *core) open() {
 	g.guess, g.minG, g.maxG, g.limits = c.guess, c.minCooldown, c.maxGuess, c.limits
 	g.observe = c.observe
 	g.table = make(map[throttle.Scope]*scope)
-	g.opening = make(map[throttle.Scope]int)
+	g.opening = make(map[throttle.Scope]underway)
 	g.seq.Store(1) // 0 is no start
 	g.cells = &c.cells
 	c.cells.open()

@@ -39,7 +39,8 @@ var ErrNoAttempt = errors.New("governor: no running closure has this context")
 //   - with a Cost, what the attempt cost, as Settle has it. Of several the highest
 //     counts.
 //
-// Quotas with a Unit are not in calls: they begin cooldowns, and nothing else.
+// Quotas with a Unit are not in calls: they begin cooldowns, and are told to the
+// limits of the same Unit. Where there are such, only a cost in their Unit counts.
 //
 // Limit, Remaining and Cost count as not said when they are negative, Limit and
 // Cost also when they are 0 (Settle says that a call was free), and a Remaining of
@@ -64,9 +65,10 @@ func Report(ctx context.Context, quotas ...throttle.Quota) error {
 
 // Settle tells the governor what the running attempt truly cost, in permits, where
 // that is known only when it has been made: tokens, points, rows. ctx is as for
-// Report. Each limit was charged with Ask.Cost when the attempt began; when it
-// ends (with its last hold, if it has any) the difference is given back, or charged
-// on top. What was said last counts. A cost of 0 gives everything back.
+// Report. Each limit was charged with Ask.Cost when the attempt began (where limits
+// have a Unit, each of those, which alone are meant here); when it ends (with its last
+// hold, if it has any) the difference is given back, or charged on top. What was said
+// last counts. A cost of 0 gives everything back.
 //
 // What is charged on top may have to be waited for by those who come later, but
 // not for longer than Config.MaxCooldown where the limit has a rate: more is
@@ -120,7 +122,7 @@ func (c *core) tell(a *attempt, quotas []throttle.Quota, refused bool) {
 		q := &qs[i]
 		q.Scope = own(q.Scope, &a.key.laneKey)
 		c.tidy(q, at)
-		if q.Unit == "" {
+		if counted(c.limits, q.Unit) {
 			cost = max(cost, q.Cost)
 		}
 	}
@@ -192,15 +194,15 @@ func (c *core) tidy(q *throttle.Quota, at time.Time) {
 // which Clear can end. fresh says that q may be evidence that its scope has quota
 // again; changed, that it was.
 //
-// What is counted in another unit than calls is not what the limits count, nor
-// evidence about what they do.
+// What is counted in another unit than calls is for limits of that unit only, and
+// no evidence.
 func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (changed, cleared bool) {
-	if q.Unit != "" {
+	if q.Unit != "" && !counted(g.limits, q.Unit) {
 		return false, false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if fresh {
+	if fresh && q.Unit == "" {
 		changed, cleared = g.evident(now, a, q.Scope)
 	}
 	if isSpent(q) {
@@ -210,7 +212,7 @@ func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (change
 	g.tell(t, &a.scopes, 0)
 	defer g.relax()
 	for _, l := range g.limits {
-		if l.Per != q.Scope.Level {
+		if l.Per != q.Scope.Level || l.unit != q.Unit {
 			continue
 		}
 		switch l := l.Limiter.(type) {
@@ -220,7 +222,9 @@ func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (change
 			}
 			l.Told(t, sent, q)
 		case limiter.Counter:
-			if q.Remaining >= 0 {
+			// Only what is less than we know of: to the limit it means that the vendor may
+			// count already what calls that run will give back.
+			if q.Remaining >= 0 && int64(l.Available(t, q.Scope.Key)) > q.Remaining {
 				l.SetRemaining(t, sent, q.Scope.Key, int(min(q.Remaining, math.MaxInt)))
 			}
 		}
@@ -253,7 +257,9 @@ func (g *gate) settleUp(now int64, a *attempt) {
 		a.lax = false
 		if g.tell(t, &a.scopes, 1); a.metered && a.used != 1 {
 			for _, l := range g.limits {
-				l.Limiter.Settle(t, a.scopes[l.Per].Key, 1, int(a.used))
+				if !l.calls {
+					l.Limiter.Settle(t, a.scopes[l.Per].Key, 1, int(a.used))
+				}
 			}
 		}
 		return
@@ -271,17 +277,21 @@ func (g *gate) settleUp(now int64, a *attempt) {
 	}
 	for i := range g.limits {
 		l := &g.limits[i]
-		key, u := a.scopes[l.Per].Key, used
-		if r, ok := l.Limiter.(limiter.Rater); ok && u > a.cost {
+		key, cost, u := a.scopes[l.Per].Key, l.of(a.cost), l.of(used)
+		if r, ok := l.Limiter.(limiter.Rater); ok && u > cost {
 			if rate := r.Rate(t, key); rate > 0 {
-				if most := float64(a.cost) + rate*a.core.maxCooldown.Seconds(); float64(u) > most {
+				if most := float64(cost) + rate*a.core.maxCooldown.Seconds(); float64(u) > most {
 					u = int(most)
 					a.core.count.clamped.Add(1)
 					a.core.emit(event.Event{Kind: event.Clamped, Scope: a.scopes[l.Per].String(), Delay: a.core.maxCooldown, Source: "cost"})
 				}
 			}
 		}
-		l.Limiter.Settle(t, key, a.cost, u)
+		if d, ok := l.Limiter.(limiter.Dated); ok && u < cost {
+			d.SettleAt(t, g.time(a.taken), key, cost, u)
+		} else {
+			l.Limiter.Settle(t, key, cost, u)
+		}
 		if l.releases {
 			l.Limiter.(limiter.Releaser).Release(t, key, u)
 		}
@@ -293,10 +303,10 @@ func (g *gate) settle(t time.Time, sc *scopes, cost int) {
 	for i := range g.limits {
 		l := &g.limits[i]
 		if l.exact {
-			l.Limiter.Settle(t, sc[l.Per].Key, cost, cost)
+			l.Limiter.Settle(t, sc[l.Per].Key, l.of(cost), l.of(cost))
 		}
 		if l.releases {
-			l.Limiter.(limiter.Releaser).Release(t, sc[l.Per].Key, cost)
+			l.Limiter.(limiter.Releaser).Release(t, sc[l.Per].Key, l.of(cost))
 		}
 	}
 }
@@ -305,5 +315,5 @@ func (g *gate) settle(t time.Time, sc *scopes, cost int) {
 func newLimit(per throttle.Level, l limiter.Limiter) limit {
 	_, adaptive := l.(*limiter.Adaptive) // keeps no account of takes
 	_, releases := l.(limiter.Releaser)
-	return limit{per, !adaptive, releases, l}
+	return limit{Per: per, exact: !adaptive, releases: releases, Limiter: l}
 }
