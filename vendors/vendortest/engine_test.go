@@ -36,15 +36,15 @@ func TestEngineVerdicts(t *testing.T) {
 	}{
 		"a bucket refills with time and never above its burst": {q, []step{
 			{0, yes}, {0, yes}, {s, yes}, {10 * s, yes}, {10 * s, yes}, {10 * s, no(15 * s)},
-		}, Totals{Calls: 6, Accepted: 5, Refused: 1, LongestPause: 15 * s}},
+		}, Totals{Calls: 6, Accepted: 5, Used: 5, Refused: 1, LongestPause: 15 * s}},
 
 		"an obeyed pause ends exactly when it was said to": {q, []step{
 			{0, yes}, {0, yes}, {0, no(15 * s)}, {15 * s, yes}, {15 * s, yes}, {15 * s, no(15 * s)}, {30 * s, yes},
-		}, Totals{Calls: 7, Accepted: 5, Refused: 2, LongestPause: 15 * s}},
+		}, Totals{Calls: 7, Accepted: 5, Used: 5, Refused: 2, LongestPause: 15 * s}},
 
 		"calls within the grace get the remaining time and are not punished": {q, []step{
 			{0, yes}, {0, yes}, {0, no(15 * s)}, {s / 2, inPause(14*s + s/2)}, {s, inPause(14 * s)}, {15 * s, yes},
-		}, Totals{Calls: 6, Accepted: 3, Refused: 3, InPause: 2, LongestPause: 15 * s}},
+		}, Totals{Calls: 6, Accepted: 3, Used: 3, Refused: 3, InPause: 2, LongestPause: 15 * s}},
 
 		"a call after the grace doubles the pause from its own moment": {q, []step{
 			{0, yes}, {0, yes}, {0, no(15 * s)}, {s + 1, escalated(30 * s)},
@@ -52,46 +52,46 @@ func TestEngineVerdicts(t *testing.T) {
 			{10 * s, escalated(60 * s)},
 			{70*s - 1, escalated(120 * s)}, // a nanosecond too early
 			{190*s - 1, yes},
-		}, Totals{Calls: 8, Accepted: 3, Refused: 5, InPause: 4, Escalations: 3, LongestPause: 120 * s}},
+		}, Totals{Calls: 8, Accepted: 3, Used: 3, Refused: 5, InPause: 4, Late: 3, Escalations: 3, LongestPause: 120 * s}},
 
 		"doubling stops at the longest pause, punishment does not": {
 			Quota{Rate: 1, Burst: 1, MaxPause: 50 * s}, []step{
 				{0, yes}, {0, no(15 * s)}, {5 * s, escalated(30 * s)}, {10 * s, escalated(50 * s)}, {20 * s, escalated(50 * s)},
 				{70 * s, yes},
-			}, Totals{Calls: 6, Accepted: 2, Refused: 4, InPause: 3, Escalations: 3, LongestPause: 50 * s}},
+			}, Totals{Calls: 6, Accepted: 2, Used: 2, Refused: 4, InPause: 3, Late: 3, Escalations: 3, LongestPause: 50 * s}},
 
 		"a pause that nobody violated resets the next one": {q, []step{
 			{0, yes}, {0, yes}, {0, no(15 * s)}, {5 * s, escalated(30 * s)}, // level 30 s, violated
 			{35 * s, yes}, {35 * s, yes}, {35 * s, no(30 * s)}, // keeps its level
 			{65 * s, yes}, {65 * s, yes}, {65 * s, no(15 * s)}, // obeyed: back to the start
-		}, Totals{Calls: 10, Accepted: 6, Refused: 4, InPause: 1, Escalations: 1, LongestPause: 30 * s}},
+		}, Totals{Calls: 10, Accepted: 6, Used: 6, Refused: 4, InPause: 1, Late: 1, Escalations: 1, LongestPause: 30 * s}},
 
 		"a kept level doubles on": {q, []step{
 			{0, yes}, {0, yes}, {0, no(15 * s)}, {5 * s, escalated(30 * s)},
 			{35 * s, yes}, {35 * s, yes}, {35 * s, no(30 * s)}, {40 * s, escalated(60 * s)},
 			{100 * s, yes}, {100 * s, yes}, {100 * s, no(60 * s)},
-		}, Totals{Calls: 11, Accepted: 6, Refused: 5, InPause: 2, Escalations: 2, LongestPause: 60 * s}},
+		}, Totals{Calls: 11, Accepted: 6, Used: 6, Refused: 5, InPause: 2, Late: 2, Escalations: 2, LongestPause: 60 * s}},
 
 		"a quiet time forgives": {Quota{Rate: 1, Burst: 1, Forgive: 100 * s}, []step{
 			{0, yes}, {0, no(15 * s)}, {5 * s, escalated(30 * s)}, // ends at 35 s
 			{135 * s, yes}, {135 * s, no(15 * s)},
 			{145 * s, escalated(30 * s)}, // ends at 175 s
 			{275*s - 1, yes}, {275*s - 1, no(30 * s)},
-		}, Totals{Calls: 8, Accepted: 3, Refused: 5, InPause: 2, Escalations: 2, LongestPause: 30 * s}},
+		}, Totals{Calls: 8, Accepted: 3, Used: 3, Refused: 5, InPause: 2, Late: 2, Escalations: 2, LongestPause: 30 * s}},
 
 		"the default quiet time is twice the longest pause": {Quota{Rate: 1, Burst: 1, MaxPause: 40 * s}, []step{
 			{0, yes}, {0, no(15 * s)}, {5 * s, escalated(30 * s)}, // ends at 35 s
 			{115*s - 1, yes}, {115*s - 1, no(30 * s)},
-		}, Totals{Calls: 5, Accepted: 2, Refused: 3, InPause: 1, Escalations: 1, LongestPause: 30 * s}},
+		}, Totals{Calls: 5, Accepted: 2, Used: 2, Refused: 3, InPause: 1, Late: 1, Escalations: 1, LongestPause: 30 * s}},
 
 		"a negative grace punishes at once, a factor of 1 only restarts": {
 			Quota{Rate: 1, Burst: 1, Grace: -1, Factor: 1}, []step{
 				{0, yes}, {0, no(15 * s)}, {0, escalated(15 * s)}, {s, escalated(15 * s)}, {16 * s, yes},
-			}, Totals{Calls: 5, Accepted: 2, Refused: 3, InPause: 2, Escalations: 2, LongestPause: 15 * s}},
+			}, Totals{Calls: 5, Accepted: 2, Used: 2, Refused: 3, InPause: 2, Late: 2, Escalations: 2, LongestPause: 15 * s}},
 
 		"time never runs backwards": {q, []step{
 			{10 * s, yes}, {0, yes}, {0, no(15 * s)}, {11*s + 1, escalated(30 * s)}, {5 * s, inPause(30 * s)},
-		}, Totals{Calls: 5, Accepted: 2, Refused: 3, InPause: 2, Escalations: 1, LongestPause: 30 * s}},
+		}, Totals{Calls: 5, Accepted: 2, Used: 2, Refused: 3, InPause: 2, Late: 1, Escalations: 1, LongestPause: 30 * s}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := NewEngine(tc.quota)
@@ -179,7 +179,7 @@ func TestEngineConcurrentCallsAreEachJudgedOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	want := Totals{Calls: 800, Accepted: 50, Refused: 750, InPause: 749, LongestPause: 15 * s}
+	want := Totals{Calls: 800, Accepted: 50, Used: 50, Refused: 750, InPause: 749, LongestPause: 15 * s}
 	if got := e.Totals(); got != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
@@ -201,13 +201,13 @@ func TestKeyedLimitsEachKeyAndStaysBounded(t *testing.T) {
 			t.Fatalf("call %d for %q: got %+v, want %+v", i, tc.key, got, tc.want)
 		}
 	}
-	if got, want := k.Key("a"), (Totals{Calls: 2, Accepted: 1, Refused: 1, LongestPause: 15 * s}); got != want {
+	if got, want := k.Key("a"), (Totals{Calls: 2, Accepted: 1, Used: 1, Refused: 1, LongestPause: 15 * s}); got != want {
 		t.Errorf("a: %+v, want %+v", got, want)
 	}
 	if got := k.Key("nobody"); got != (Totals{}) {
 		t.Errorf("nobody: %+v", got)
 	}
-	if got, want := k.Totals(), (Totals{Calls: 7, Accepted: 3, Refused: 4, InPause: 1, LongestPause: 15 * s}); got != want {
+	if got, want := k.Totals(), (Totals{Calls: 7, Accepted: 3, Used: 3, Refused: 4, InPause: 1, LongestPause: 15 * s}); got != want {
 		t.Errorf("sum %+v, want %+v", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -22,6 +23,17 @@ type GoogleAdsConfig struct {
 	// Customer counts the calls to each customer by themselves: scope ACCOUNT.
 	// nil: no such limit.
 	Customer *Quota
+
+	// Operations counts operations: each of a mutate, and each search as one. See
+	// [GoogleAdsDay]. nil: no such limit.
+	Operations *Quota
+
+	// Mutate carries one operation on a resource such as campaigns out, or googleAds
+	// for one of googleAds:mutate, and returns the name of what it changed. It is
+	// called from many goroutines at once; nothing is undone when a later one fails.
+	// An error is answered as the operation's fault. nil: what is created gets a
+	// name, and nothing is kept.
+	Mutate func(customer, resource string, operation json.RawMessage) (name string, err error)
 
 	// MaxCustomers bounds the customers that are counted apart; 0: 100,000.
 	MaxCustomers int
@@ -42,29 +54,35 @@ type GoogleAdsConfig struct {
 //
 //	POST /v25/customers/{id}/googleAds:search
 //	POST /v25/customers/{id}/googleAds:searchStream
+//	POST /v25/customers/{id}/{resource}:mutate
 //	GET  /v25/customers:listAccessibleCustomers
 //
 // in any version v<digits>. It refuses with status 429 and the GoogleAdsFailure
 // of the real API, quotaErrorDetails with rateScope, rateName and retryDelay
 // included, and with no Retry-After, which the real one does not send either. A
 // call is judged by the project's quota first; what that lets pass by the
-// customer's. listAccessibleCustomers has no customer.
+// customer's, and what that lets pass by the operations'. listAccessibleCustomers
+// has no customer. A mutate has 10,000 operations at most; with partialFailure those
+// that fail are told in a 200.
 //
 // It does not look at credentials and understands no queries: those are Rows'.
 // It is an http.Handler for httptest, safe for simultaneous use, and starts
 // nothing. What it saw of a client's manners is in Totals and Customer.
 type GoogleAds struct {
-	cfg      GoogleAdsConfig
-	mux      *http.ServeMux
-	project  *Engine // nil: no such limit
-	customer *Keyed  // nil: no such limit
-	requests atomic.Int64
+	cfg        GoogleAdsConfig
+	mux        *http.ServeMux
+	project    *Engine // nil: no such limit
+	customer   *Keyed  // nil: no such limit
+	operations *Engine // nil: no such limit
+	requests   atomic.Int64
+	created    atomic.Int64
 }
 
 // GoogleAdsTotals is what a GoogleAds saw, by limit.
 type GoogleAdsTotals struct {
-	Project  Totals `json:"project"`
-	Customer Totals `json:"customer"` // the sum over all customers
+	Project    Totals `json:"project"`
+	Customer   Totals `json:"customer"`   // the sum over all customers
+	Operations Totals `json:"operations"` // calls, and as Used operations
 }
 
 // NewGoogleAds returns a server without any call made to it. It returns an error
@@ -80,23 +98,32 @@ func NewGoogleAds(cfg GoogleAdsConfig) (*GoogleAds, error) {
 		cfg.Rows = oneRow
 	}
 	g := &GoogleAds{cfg: cfg, mux: http.NewServeMux()}
-	var errs [2]error
+	if cfg.Mutate == nil {
+		g.cfg.Mutate = g.oneResource
+	}
+	var errs [3]error
 	if cfg.Project != nil {
 		g.project, errs[0] = NewEngine(*cfg.Project)
 	}
 	if cfg.Customer != nil {
 		g.customer, errs[1] = NewKeyed(*cfg.Customer, cfg.MaxCustomers)
 	}
+	if cfg.Operations != nil {
+		g.operations, errs[2] = NewEngine(*cfg.Operations)
+	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	g.mux.HandleFunc("POST /{version}/customers/{id}/googleAds:search", g.call(g.search))
 	g.mux.HandleFunc("POST /{version}/customers/{id}/googleAds:searchStream", g.call(g.stream))
+	g.mux.HandleFunc("POST /{version}/customers/{id}/{call}", g.mutate)
 	g.mux.HandleFunc("GET /{version}/customers:listAccessibleCustomers", g.call(g.list))
-	g.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusNotFound, adsStatus{404, "Requested entity was not found.", "NOT_FOUND", nil}.body(false))
-	})
+	g.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { adsNotFound(w) })
 	return g, nil
+}
+
+func adsNotFound(w http.ResponseWriter) {
+	reply(w, http.StatusNotFound, adsStatus{404, "Requested entity was not found.", "NOT_FOUND", nil}.body(false))
 }
 
 // Totals returns the counts so far.
@@ -106,6 +133,9 @@ func (g *GoogleAds) Totals() (t GoogleAdsTotals) {
 	}
 	if g.customer != nil {
 		t.Customer = g.customer.Totals()
+	}
+	if g.operations != nil {
+		t.Operations = g.operations.Totals()
 	}
 	return t
 }
@@ -135,36 +165,49 @@ type adsCall struct {
 var (
 	adsVersion  = regexp.MustCompile(`^v[0-9]{1,4}$`)
 	adsCustomer = regexp.MustCompile(`^[0-9]{10}$`)
+	adsResource = regexp.MustCompile(`^[a-zA-Z]{1,60}$`)
 )
 
-// call judges a call, reads it and answers it. answer returns the body, or an
-// *adsError.
+// call makes a handler of a call that finds something.
 func (g *GoogleAds) call(answer func(*adsCall) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &adsCall{
-			id:      fmt.Sprintf("vendortest-%d", g.requests.Add(1)),
-			version: r.PathValue("version"), customer: r.PathValue("id"),
-			stream: strings.HasSuffix(r.URL.Path, "Stream"),
-		}
-		w.Header().Set("request-id", c.id)
-		body, err := any(nil), g.judge(c, time.Now())
-		if err == nil && r.Method == http.MethodPost {
-			err = c.read(http.MaxBytesReader(w, r.Body, 1<<20))
-		}
-		if err == nil {
-			body, err = answer(c)
-		}
-		if err != nil {
-			e, ok := errors.AsType[*adsError](err)
-			if !ok {
-				e = &adsError{kind: "queryError", code: "QUERY_ERROR", text: err.Error()}
+		g.serve(w, r, maxRequest, func(c *adsCall, body io.Reader) (any, error) {
+			if r.Method == http.MethodPost {
+				if err := c.read(body); err != nil {
+					return nil, err
+				}
+				if err := g.spend(1); err != nil {
+					return nil, err
+				}
 			}
-			status := e.status(c)
-			reply(w, status.Code, status.body(c.stream))
-			return
-		}
-		reply(w, http.StatusOK, body)
+			return answer(c)
+		})
 	}
+}
+
+// serve judges a call and answers it. answer reads at most so many bytes of the
+// request's body and returns the answer's, or an *adsError.
+func (g *GoogleAds) serve(w http.ResponseWriter, r *http.Request, most int64, answer func(*adsCall, io.Reader) (any, error)) {
+	c := &adsCall{
+		id:      fmt.Sprintf("vendortest-%d", g.requests.Add(1)),
+		version: r.PathValue("version"), customer: r.PathValue("id"),
+		stream: strings.HasSuffix(r.URL.Path, "Stream"),
+	}
+	w.Header().Set("request-id", c.id)
+	body, err := any(nil), g.judge(c, time.Now())
+	if err == nil {
+		body, err = answer(c, http.MaxBytesReader(w, r.Body, most))
+	}
+	if err != nil {
+		e, ok := errors.AsType[*adsError](err)
+		if !ok {
+			e = &adsError{kind: "queryError", code: "QUERY_ERROR", text: err.Error()}
+		}
+		status := e.status(c)
+		reply(w, status.Code, status.body(c.stream))
+		return
+	}
+	reply(w, http.StatusOK, body)
 }
 
 // judge asks the quotas. A call that names no customer there could be is not
@@ -188,15 +231,4 @@ func (g *GoogleAds) judge(c *adsCall, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-func reply(w http.ResponseWriter, status int, body any) {
-	b, err := json.Marshal(body)
-	if err != nil { // a row of the test's own that is no JSON
-		http.Error(w, "vendortest: "+err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(b) // the client may have gone
 }

@@ -110,8 +110,8 @@ func TestGoogleAdsRefusesAsTheRealOneDoes(t *testing.T) {
 			t.Errorf("a call during the pause: %v", v)
 		}
 		want := GoogleAdsTotals{
-			Project:  Totals{Calls: 5, Accepted: 3, Refused: 2, InPause: 1, Escalations: 1, LongestPause: 30 * s},
-			Customer: Totals{Calls: 3, Accepted: 2, Refused: 1, LongestPause: 4500 * time.Millisecond},
+			Project:  Totals{Calls: 5, Accepted: 3, Used: 3, Refused: 2, InPause: 1, Late: 1, Escalations: 1, LongestPause: 30 * s},
+			Customer: Totals{Calls: 3, Accepted: 2, Used: 2, Refused: 1, LongestPause: 4500 * time.Millisecond},
 		}
 		if got := g.Totals(); got != want {
 			t.Errorf("totals %+v, want %+v", got, want)
@@ -174,7 +174,7 @@ func TestGoogleAdsRefusesWhatTheRealOneRefuses(t *testing.T) {
 			t.Errorf("%s: %d %v", name, code, v)
 		}
 	}
-	for _, path := range []string{"/", "/v25/customers/1234567890/campaigns:mutate"} {
+	for _, path := range []string{"/", "/v25/customers/1234567890/campaigns:change", "/v25/customers/1234567890/camp-aigns:mutate"} {
 		if code, v := ask(t, g, "POST", path, ""); code != 404 || dig(v, "error", "status") != "NOT_FOUND" {
 			t.Errorf("%s: %d %v", path, code, v)
 		}

@@ -1,6 +1,7 @@
 package vendortest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -108,23 +109,28 @@ func (e *adsError) status(c *adsCall) adsStatus {
 	if e.quota {
 		s = adsStatus{http.StatusTooManyRequests, "Resource has been exhausted (e.g. check quota).", "RESOURCE_EXHAUSTED", nil}
 		inner = map[string]any{
-			"errorCode": map[string]string{"quotaError": "RESOURCE_TEMPORARILY_EXHAUSTED"},
+			"errorCode": map[string]string{"quotaError": cmp.Or(e.code, "RESOURCE_TEMPORARILY_EXHAUSTED")},
 			"message":   fmt.Sprintf("Too many requests. Retry in %.0f seconds.", math.Ceil(e.delay.Seconds())),
 			"details": map[string]any{"quotaErrorDetails": map[string]string{
 				"rateScope": e.scope, "rateName": e.rate, "retryDelay": protoJSON(e.delay),
 			}},
 		}
 	}
+	s.Details = []any{adsFailure(c, []any{inner})}
+	return s
+}
+
+// adsFailure is a GoogleAdsFailure of the call's version.
+func adsFailure(c *adsCall, errs []any) map[string]any {
 	version := c.version
 	if !adsVersion.MatchString(version) {
 		version = "v0"
 	}
-	s.Details = []any{map[string]any{
+	return map[string]any{
 		"@type":     "type.googleapis.com/google.ads.googleads." + version + ".errors.GoogleAdsFailure",
-		"errors":    []any{inner},
+		"errors":    errs,
 		"requestId": c.id,
-	}}
-	return s
+	}
 }
 
 // protoJSON writes a positive duration as proto-JSON does: seconds with none,

@@ -1,0 +1,145 @@
+package vendortest_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/vendors/vendortest"
+)
+
+// grace is how long calls may still arrive at a vendor after its first refusal: the
+// way back and the way there of distance.
+const grace = 60 * time.Millisecond
+
+// everyVendor are the runs of all vendors, with how many calls each lets in at once.
+func everyVendor() map[string]func() (*politeRun, int64) {
+	return map[string]func() (*politeRun, int64){
+		"GitHub": func() (*politeRun, int64) {
+			return gitHubRun(must(vendortest.NewGitHub(vendortest.GitHubConfig{
+				Core:      &vendortest.Quota{Burst: 5000, Window: time.Hour, Round: time.Second, Lenient: true, Grace: grace},
+				Secondary: &vendortest.Quota{Pause: time.Minute, MaxPause: time.Hour, Grace: grace},
+			}))), 500
+		},
+		"OpenAI": func() (*politeRun, int64) {
+			return openAIRun(must(vendortest.NewOpenAI(vendortest.OpenAIConfig{
+				Requests: &vendortest.Quota{Rate: 500.0 / 60, Burst: 500, Lenient: true, Counted: true, Grace: grace},
+				Tokens:   &vendortest.Quota{Rate: 500, Burst: 30_000, Lenient: true, Grace: grace},
+			}))), 150
+		},
+		"Shopify REST": func() (*politeRun, int64) {
+			return shopifyCalls(must(vendortest.NewShopify(vendortest.ShopifyConfig{
+				REST: &vendortest.Quota{Rate: 2, Burst: 40, Lenient: true, Pause: 2 * time.Second, Grace: grace},
+			}))), 40
+		},
+		"Shopify GraphQL": func() (*politeRun, int64) {
+			bucket := governor.Limit{Limiter: must(limiter.NewBucket(limiter.BucketConfig{Rate: 50, Burst: 1000}))}
+			return shopifyQueries(must(vendortest.NewShopify(vendortest.ShopifyConfig{
+				GraphQL: &vendortest.Quota{Rate: 50, Burst: 1000, Lenient: true, Grace: grace}, Cost: shopifyCost,
+			})), bucket), 30
+		},
+		"Meta":         func() (*politeRun, int64) { p, _ := metaRun(); return p, 600 },
+		"MicrosoftAds": func() (*politeRun, int64) { p, _ := microsoftRun(); return p, 120 },
+		"Google Ads":   func() (*politeRun, int64) { p, _ := googleAdsRun(); return p, 100 },
+	}
+}
+
+// Who was told nothing about a vendor runs into its limits, and still calls no
+// vendor that it knows to be pausing.
+func TestGovernedClientsWhoDoNotKnowTheQuotaObeyEveryPause(t *testing.T) {
+	for name, vendor := range everyVendor() {
+		t.Run(name, func(t *testing.T) {
+			p, _ := vendor()
+			p.limits = nil
+			long := 4 * time.Minute
+			if name == "GitHub" || name == "Meta" {
+				long = 2 * time.Hour
+			}
+			p.virtually(t, long, func() {
+				p.polite(t)
+				refused := int64(0)
+				for _, got := range p.totals() {
+					refused += got.Refused
+				}
+				if refused == 0 {
+					t.Error("nothing was refused, so that nothing was shown")
+				}
+			})
+		})
+	}
+}
+
+// The same, without a governor, by clients that obey each for itself.
+func TestClientsThatObeyEachForItselfCallDuringPauses(t *testing.T) {
+	for name, vendor := range everyVendor() {
+		t.Run(name, func(t *testing.T) {
+			p, _ := vendor()
+			p.each(t, 40*time.Second)
+			late := int64(0)
+			for _, got := range p.totals() {
+				late += got.Late
+			}
+			if late == 0 {
+				t.Errorf("%+v, want calls during pauses", p.totals())
+			}
+		})
+	}
+}
+
+// each runs callers that know nothing of each other.
+func (p *politeRun) each(t *testing.T, long time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		srv := &http.Server{Handler: p.handler}
+		go func() { _ = srv.Serve(ln) }()
+		tr := &http.Transport{DialContext: ln.dial, MaxIdleConnsPerHost: callers}
+		c := &http.Client{Transport: &distance{tr}}
+		ctx, cancel := context.WithTimeout(t.Context(), long)
+		defer cancel()
+		var wg sync.WaitGroup
+		for caller := range callers {
+			wg.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					err := p.do(ctx, c, "http://vendor.test", p.next(caller, i))
+					wait, limited := p.adapter.DelayError(err)
+					if err == nil || !limited || wait <= 0 {
+						wait = time.Duration(rand.IntN(5000)) * time.Millisecond // its own work
+					}
+					select {
+					case <-ctx.Done():
+					case <-time.After(wait):
+					}
+				}
+			})
+		}
+		wg.Wait()
+		tr.CloseIdleConnections()
+		_ = srv.Close()
+	})
+}
+
+func TestGovernedClientsArePoliteOnARealNetwork(t *testing.T) {
+	for name, vendor := range everyVendor() {
+		t.Run(name, func(t *testing.T) {
+			p, n := vendor()
+			p.really(t, n)
+			p.polite(t)
+		})
+	}
+}
+
+func TestGovernedClientsArePoliteToGoogleAds(t *testing.T) {
+	p, g := googleAdsRun()
+	const minutes = 20
+	p.virtually(t, minutes*time.Minute, func() {
+		p.polite(t)
+		goodput(t, "calls", g.Totals().Project.Used, 10*60*minutes)
+	})
+}

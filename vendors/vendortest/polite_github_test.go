@@ -1,0 +1,47 @@
+package vendortest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/throttle"
+	"github.com/flyball-go/flyball/vendors"
+	"github.com/flyball-go/flyball/vendors/vendortest"
+)
+
+func gitHubRun(g *vendortest.GitHub) *politeRun {
+	return &politeRun{
+		adapter: vendors.GitHub(), handler: g, workers: 100,
+		limits: []governor.Limit{
+			{Per: throttle.Bucket, Quota: vendors.GitHubPrimary()},
+			{Per: throttle.Host, Unit: "points", Quota: vendors.GitHubPoints()},
+		},
+		next: func(_, i int) asked { // one call in ten writes
+			in := asked{
+				method: "GET", path: "/repos/o/r/issues/7", header: map[string]string{"Authorization": "Bearer t"},
+				ask: governor.Ask{Bucket: "core"},
+			}
+			if i%10 == 0 {
+				in.method, in.ask.Cost = "PATCH", 5
+			}
+			return in
+		},
+		totals: func() map[string]vendortest.Totals {
+			return map[string]vendortest.Totals{"primary": g.Totals().Core, "secondary": g.Totals().Secondary}
+		},
+	}
+}
+
+func TestGovernedClientsArePoliteToGitHub(t *testing.T) {
+	g := must(vendortest.NewGitHub(vendortest.GitHubConfig{REST: slow()}))
+	const hours = 2
+	p := gitHubRun(g)
+	p.virtually(t, hours*time.Hour, func() {
+		p.polite(t)
+		goodput(t, "calls", g.Totals().Core.Used, 5000*hours)
+		if most := g.Totals().MostConcurrent; most > 100 || most < 50 {
+			t.Errorf("%d calls at once, want up to 100", most)
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package vendortest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+	"github.com/flyball-go/flyball/vendors"
+	"github.com/flyball-go/flyball/vendors/vendortest"
+)
+
+// metaRun reads campaigns of two ad accounts with ten active ads each.
+func metaRun() (*politeRun, *vendortest.Meta) {
+	quota := vendortest.MetaManagement(10)
+	quota.Grace = grace
+	m := must(vendortest.NewMeta(vendortest.MetaConfig{Management: &quota}))
+	return &politeRun{
+		adapter: vendors.Meta(), handler: m,
+		limits: []governor.Limit{{Per: throttle.Tenant, Quota: limiter.QuotaConfig{Limit: 300 + 40*10, Per: time.Hour}}},
+		next: func(caller, _ int) asked {
+			account := []string{"act_1", "act_2"}[caller%2]
+			return asked{method: "GET", path: "/v24.0/" + account + "/campaigns?access_token=t", ask: governor.Ask{Tenant: account}}
+		},
+		totals: func() map[string]vendortest.Totals {
+			return map[string]vendortest.Totals{"calls": m.Totals().Management}
+		},
+	}, m
+}
+
+func TestGovernedClientsArePoliteToMeta(t *testing.T) {
+	p, m := metaRun()
+	const hours = 3
+	p.virtually(t, hours*time.Hour, func() {
+		p.polite(t)
+		goodput(t, "calls of two accounts", m.Totals().Management.Used, 2*700*hours)
+	})
+}

@@ -1,0 +1,50 @@
+package vendortest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+	"github.com/flyball-go/flyball/vendors"
+	"github.com/flyball-go/flyball/vendors/vendortest"
+)
+
+// openAIRun asks two models, of which one has many small requests and one fewer
+// large ones, so that each meets another limit first.
+func openAIRun(o *vendortest.OpenAI) *politeRun {
+	return &politeRun{
+		adapter: vendors.OpenAI(), handler: o,
+		limits: []governor.Limit{
+			{Per: throttle.Bucket, Quota: limiter.QuotaConfig{Limit: 500, Per: time.Minute}},
+			{Per: throttle.Bucket, Unit: "tokens", Quota: limiter.QuotaConfig{Limit: 30_000, Per: time.Minute}},
+		},
+		next: func(caller, i int) asked {
+			model, tokens := "small", 10+i%20
+			if caller%3 == 0 {
+				model, tokens = "large", 100+i%400
+			}
+			return asked{
+				method: "POST", path: "/v1/chat/completions", header: map[string]string{"Authorization": "Bearer k"},
+				body: fmt.Sprintf(`{"model":%q,"max_tokens":%d,"messages":[{"role":"user","content":"hello"}]}`, model, tokens),
+				ask:  governor.Ask{Bucket: model, Cost: tokens},
+			}
+		},
+		totals: func() map[string]vendortest.Totals {
+			return map[string]vendortest.Totals{"requests": o.Totals().Requests, "tokens": o.Totals().Tokens}
+		},
+	}
+}
+
+func TestGovernedClientsArePoliteToOpenAI(t *testing.T) {
+	o := must(vendortest.NewOpenAI(vendortest.OpenAIConfig{}))
+	p := openAIRun(o)
+	const minutes = 10
+	p.virtually(t, minutes*time.Minute, func() {
+		p.polite(t)
+		goodput(t, "requests of small", o.Key("Bearer k", "small").Requests.Used, 500*minutes)
+		goodput(t, "tokens of large", o.Key("Bearer k", "large").Tokens.Used, 30_000*minutes)
+	})
+}
