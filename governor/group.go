@@ -50,7 +50,8 @@ const maxHost = 1024
 //
 // A *Governor that Get returned is good for as long as the Group is: what is submitted
 // through it after an eviction, or told to its Learn, Clear, Pause, Resume and
-// SetMaxQueue, goes to the governor that the host has then, which is made if need be.
+// SetMaxQueue, or asked of its Export, goes to the governor that the host has then,
+// which is made if need be.
 // For the rest it is a closed governor: its listeners have heard Closed, its Stats are
 // those of its end. One that was closed by hand is replaced when it has ended.
 //

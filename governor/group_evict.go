@@ -165,6 +165,12 @@ func (g *Governor[S, C]) Pause() { g.live((*core).Pause) }
 // Resume allows starts again, as Handle says.
 func (g *Governor[S, C]) Resume() { g.live((*core).Resume) }
 
+// Export returns what has been learned, as Handle says.
+func (g *Governor[S, C]) Export() (l Learned) {
+	g.live(func(c *core) { l = c.Export() })
+	return l
+}
+
 // SetMaxQueue changes Config.MaxQueue, as Handle says.
 func (g *Governor[S, C]) SetMaxQueue(n int) (err error) {
 	g.live(func(c *core) { err = c.SetMaxQueue(n) })

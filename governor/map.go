@@ -106,7 +106,7 @@ func (m *mapping[S, C, In, R]) run(seq iter.Seq[In]) {
 			m.take(true)
 		}
 	}()
-	m.inside = attemptOf(m.outer, m.g.core) != nil
+	m.inside = m.outer.Value(token{}) != nil // of whichever governor; reentrant looks closer
 	for in := range seq {
 		last, ok := m.begin(in)
 		if !ok || !m.hand(last) || last {

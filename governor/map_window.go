@@ -16,7 +16,7 @@ type mapping[S comparable, C, In, R any] struct {
 
 	outer  context.Context // that Map was given
 	ctx    context.Context // of the requests
-	inside bool            // the loop runs in a closure of g
+	inside bool            // the loop runs in a closure
 	read   int             // inputs so far
 	n      int             // inputs under way
 

@@ -41,8 +41,8 @@ func Stream[S comparable, C, T any](ctx context.Context, g *Governor[S, C], sel 
 		g.submit(ctx, &s.request, s, sel, stream, err)
 		if s.State() != Done {
 			for a := <-grant; a != nil; a = <-grant {
-				g.try(a)
-				if !a.back { // its state would not do: an abandoned one may have been granted once more
+				a.core.try(a) // not g's, which may have been evicted
+				if !a.back {  // its state would not do: an abandoned one may have been granted once more
 					break
 				}
 			}

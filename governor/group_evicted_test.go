@@ -1,0 +1,77 @@
+package governor_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// evicted returns a governor of g that was evicted.
+func evicted(t *testing.T, g *plainGroup) *governor.Plain {
+	t.Helper()
+	old := get(t, g, "a")
+	time.Sleep(time.Hour)
+	if alive(g) != "" || !old.Stats().Closed {
+		t.Fatal("not evicted")
+	}
+	return old
+}
+
+// The slot is the successor's, and goes back to it.
+func TestStreamThroughAnEvictedGovernor(t *testing.T) {
+	inGroup(t, func(_ *plainGroupConfig, each *governor.PlainConfig) { each.Workers = 1 }, func(t *testing.T, g *plainGroup, made *atomic.Int64) {
+		old := evicted(t, g)
+		for range 3 {
+			n := 0
+			for _, err := range governor.Stream(t.Context(), old, "", items(3)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			if s := get(t, g, "a").Stats(); n != 3 || s.InFlight != 0 || s.Succeeded == 0 || old.Stats().InFlight != 0 {
+				t.Fatalf("%d items, %d slots in use at the successor, %d at the evicted one", n, s.InFlight, old.Stats().InFlight)
+			}
+		}
+		time.Sleep(time.Hour)
+		if alive(g) != "" || made.Load() != 2 {
+			t.Errorf("%q alive, %d made", alive(g), made.Load())
+		}
+	})
+}
+
+func TestMapInAClosureThroughAnEvictedGovernor(t *testing.T) {
+	inGroup(t, func(_ *plainGroupConfig, each *governor.PlainConfig) { each.Workers = 1 }, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+		old := evicted(t, g)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := governor.Do(ctx, get(t, g, "a"), "", governor.Func(func(ctx context.Context) (int, error) {
+			for _, err := range governor.Map(ctx, old, "", slices.Values([]int{1, 2}), func(context.Context, struct{}, int) (int, error) { return 1, nil }, nil) {
+				if !errors.Is(err, governor.ErrReentrant) {
+					t.Errorf("got %v, want ErrReentrant", err)
+				}
+			}
+			return 0, nil
+		}))
+		if err != nil || time.Since(start) > 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestExportOfAnEvictedGovernorIsItsSuccessors(t *testing.T) {
+	inGroup(t, nil, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+		old := evicted(t, g)
+		old.Learn(throttle.Signal{Delay: time.Minute})
+		if l := old.Export(); len(l.Cooldowns) != 1 {
+			t.Errorf("%+v, want the cooldown", l)
+		}
+	})
+}
