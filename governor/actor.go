@@ -40,9 +40,9 @@ type core struct {
 	wasBusy  bool
 	wasFull  bool
 
-	cells cells                               // of inline calls
-	used  atomic.Bool                         // by one since the actor looked last; only while somebody listens
-	most  struct{ submitted, started uint64 } // that Stats has ever said
+	cells cells                                       // of inline calls
+	used  atomic.Bool                                 // by one since the actor looked last; only while somebody listens
+	most  struct{ submitted, started, waited uint64 } // that Stats has ever said
 
 	actorOnly bool        // no call is inline; for tests
 	timed     atomic.Bool // nextStuck is set, or about to be, for inline calls, too

@@ -59,18 +59,31 @@ type Latency struct {
 	Max   time.Duration `json:"max"`
 }
 
-// summary adds more, which was counted elsewhere, to the first buckets.
-func (h *histogram) summary(more ...uint64) (l Latency) {
-	var counts [buckets]uint64
-	copy(counts[:], more)
+// tally is what a histogram has counted so far.
+type tally [buckets]uint64
+
+func (h *histogram) read() (counts tally) {
 	if c := h.counts.Load(); c != nil {
 		for i := range c {
-			counts[i] += uint64(c[i].Load())
+			counts[i] = uint64(c[i].Load())
 		}
 	}
+	return counts
+}
+
+func (counts *tally) sum() (all uint64) {
 	for _, n := range counts {
-		l.Count += n
+		all += n
 	}
+	return all
+}
+
+// summary adds more, which was counted elsewhere, to the first buckets.
+func (counts tally) summary(more ...uint64) (l Latency) {
+	for i, n := range more {
+		counts[i] += n
+	}
+	l.Count = counts.sum()
 	var seen uint64
 	for i, n := range counts {
 		if n == 0 {

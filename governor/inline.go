@@ -367,8 +367,9 @@ func (t *rerun[C, R]) result() (v R, err error) {
 	return v, err
 }
 
-// inlineStats adds what cells count.
-func (c *core) inlineStats(s *Stats) {
+// inlineStats adds what cells count. waits and calls were read before s, which was
+// read before this.
+func (c *core) inlineStats(s *Stats, waits, calls tally) {
 	sums, all := c.cells.sum()
 	begun := all
 	for in := range c.cells.running {
@@ -380,9 +381,10 @@ func (c *core) inlineStats(s *Stats) {
 	s.Started += begun
 	s.Succeeded += all
 	// A call that ends just now is in neither count for a moment.
-	c.most.submitted, c.most.started = max(c.most.submitted, s.Submitted), max(c.most.started, s.Started)
-	s.Submitted, s.Started = c.most.submitted, c.most.started
-	s.Wait, s.Call = c.waits.summary(begun), c.calls.summary(sums[:]...)
+	m, waited := &c.most, waits.sum()
+	m.submitted, m.started, m.waited = max(m.submitted, s.Submitted), max(m.started, s.Started), max(m.waited, waited+begun)
+	s.Submitted, s.Started = m.submitted, m.started
+	s.Wait, s.Call = waits.summary(m.waited-waited), calls.summary(sums[:]...)
 }
 
 // stuckInline looks for inline calls that run for longer than StuckAfter, and sees

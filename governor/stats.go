@@ -103,26 +103,22 @@ func (c *core) Stats() (s Stats) {
 
 func (c *core) snapshot() Stats {
 	n := &c.count
+	// Calls go on meanwhile. What is counted of a call later is read earlier, so that
+	// none has ended, or waited, that has not begun.
+	calls, waits := c.calls.read(), c.waits.read()
 	s := Stats{
 		Name: c.name, Time: time.Now(), Paused: c.paused, Closed: c.stage != open,
 		Workers: c.slots, InFlight: c.taken(),
-		Queued: c.sched.n + c.backoffs, MaxQueue: c.door.limit(), LaneCount: len(c.sched.lanes),
-		Submitted: n.submitted.Load(), Refused: n.refused.Load(), Started: n.started.Load(),
+		Queued: c.sched.n + c.backoffs, MaxQueue: c.door.limit(), LaneCount: len(c.sched.lanes), Lanes: c.sched.longest(100),
 		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),
 		Limited: n.limited.Load(), Retried: n.retried.Load(), Again: n.again.Load(), GaveUp: n.gaveUp.Load(),
+		Started: n.started.Load(), Submitted: n.submitted.Load(), Refused: n.refused.Load(),
 		Observe: c.observe, WouldWait: n.wouldWait.Load(), WouldRefuse: n.wouldRefuse.Load(),
 		Panics: n.panics.Load(), Overflow: n.overflow.Load(), Episodes: n.cooldowns.Load(),
 		Clamped: n.clamped.Load(), BadVendor: n.badVendor.Load(), Stuck: n.stuck.Load(),
 		Events: c.bus.Dropped(), Hooks: c.bus.Panics() + n.hookPanics.Load() + c.gate.panics.Load(),
 	}
-	c.inlineStats(&s)
-	for _, l := range c.sched.lanes {
-		s.Lanes = append(s.Lanes, LaneStats{l.sel.name, l.tenant, l.bucket, int(l.priority), l.n, l.parked})
-	}
-	slices.SortFunc(s.Lanes, func(a, b LaneStats) int {
-		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Selector, b.Selector))
-	})
-	s.Lanes = s.Lanes[:min(len(s.Lanes), 100):min(len(s.Lanes), 100)]
+	c.inlineStats(&s, waits, calls)
 	if c.pool != nil {
 		s.Pool = c.pool.stats()
 		s.Hooks += s.Pool.Hooks
@@ -135,6 +131,30 @@ func (c *core) snapshot() Stats {
 	}
 	c.gate.snapshot(&s, c.now())
 	return s
+}
+
+// longest returns the longest lanes, the longest first. It looks at every lane once,
+// and sorts few.
+func (s *sched) longest(most int) (all []LaneStats) {
+	order := func(a, b *lane) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.sel.name, b.sel.name))
+	}
+	var top []*lane
+	full := false // top[most-1] is the last that counts
+	for _, l := range s.lanes {
+		if full && order(l, top[most-1]) >= 0 {
+			continue
+		}
+		if top = append(top, l); len(top) == 2*most {
+			slices.SortFunc(top, order)
+			top, full = top[:most], true
+		}
+	}
+	slices.SortFunc(top, order)
+	for _, l := range top[:min(len(top), most)] {
+		all = append(all, LaneStats{l.sel.name, l.tenant, l.bucket, int(l.priority), l.n, l.parked})
+	}
+	return all
 }
 
 func (g *gate) snapshot(s *Stats, now int64) {
