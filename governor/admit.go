@@ -171,6 +171,20 @@ func (g *gate) limited(now int64, sc *scopes, n int, opening bool) (per throttle
 	return g.limits[i].Per, wait
 }
 
+// known returns how long the limits will keep n permits back at least: of those that
+// come back when a call ends, nobody knows when that is.
+func (g *gate) known(now int64, sc *scopes, n int) (longest time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.limits {
+		l := &g.limits[i]
+		if d := l.Limiter.Wait(g.time(now), sc[l.Per].Key, l.of(n)); d > longest && (!l.releases || d == limiter.Never) {
+			longest = d
+		}
+	}
+	return longest
+}
+
 // takeNow takes from the limits for an inline call, if all of them admit it.
 func (g *gate) takeNow(in *inlineCall) bool {
 	sc := in.scopes()

@@ -49,12 +49,12 @@ func (c *core) hopeless(r *request, sc *scopes, now int64) error {
 		return nil
 	}
 	if r.cost > 1 || r.flags&dated != 0 {
-		_, wait := c.gate.limited(now, sc, int(r.cost), false)
+		wait := c.gate.known(now, sc, int(r.cost))
 		if wait == limiter.Never {
 			return ErrNeverAdmissible
 		}
-		if by, could := r.startBy(), add(now, wait); could > by {
-			return &LateError{By: c.gate.time(by), Could: c.gate.time(could), Err: r.last()}
+		if could := add(now, wait); r.lateAt(could) {
+			return &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(could), Err: r.last()}
 		}
 	}
 	if c.breaker != nil && !c.breakerWait {
@@ -70,12 +70,12 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	if cd.until == 0 {
 		return nil
 	}
-	by, last := r.startBy(), r.last()
+	last := r.last()
 	switch {
 	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait):
 		return &CooldownError{Scope: cd.scope, Until: c.gate.time(cd.until), Signal: cd.signal, Err: last}
-	case by != forever && cd.until >= by:
-		return &LateError{By: c.gate.time(by), Could: c.gate.time(cd.until), Err: last}
+	case r.lateAt(cd.until):
+		return &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(cd.until), Err: last}
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (c *core) back(r *request, now int64) {
 		c.rejoin(r, now)
 	case c.maxWait >= 0 && h.until-now > int64(c.maxWait):
 		c.drop(r, &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.time(h.until), Err: h.err})
-	case r.flags&dated != 0 && h.until >= r.startBy():
+	case r.lateAt(h.until):
 		c.drop(r, &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(h.until), Err: h.err})
 	default:
 		c.timers.fix(r)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
@@ -79,6 +80,30 @@ func TestLimitsOfTwoLevelsDoNotBlockEachOther(t *testing.T) {
 			if _, err := r.Result(t.Context()); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// A limit that calls give back does not say when: who may start by then is let wait.
+func TestLatestStartUnderALimitThatCallsGiveBack(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		l, err := limiter.NewConcurrency(limiter.ConcurrencyConfig{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.NoPace, c.Limits = true, []governor.Limit{{Per: throttle.Tenant, Limiter: l}}
+	}, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		governor.Submit(t.Context(), g, "", sleep(20*time.Millisecond))
+		synctest.Wait()
+		var at time.Time
+		_, err := governor.Do(t.Context(), g.With(governor.Ask{StartBy: start.Add(50 * time.Millisecond)}), "", stamp(&at))
+		if err != nil {
+			t.Error(err)
+		}
+		since(t, "start", start, at, 20*time.Millisecond)
+		if _, err := governor.Do(t.Context(), g.With(governor.Ask{StartBy: time.Now().Add(time.Hour), Cost: 2}), "", sleep(0)); err != governor.ErrNeverAdmissible {
+			t.Errorf("got %v, want ErrNeverAdmissible", err)
 		}
 	})
 }

@@ -531,17 +531,32 @@ func TestWaitingForOneselfIsRefused(t *testing.T) {
 }
 
 // What happened: Latest start at the very end of a cooldown: admitted as possible, then
-// neither started nor refused early.
-func TestLatestStartAtTheEndOfACooldownIsRefusedAtOnce(t *testing.T) {
-	bubble(t, noPace, func(t *testing.T, g *governor.Plain) {
-		start := time.Now()
-		g.Learn(throttle.Signal{Delay: time.Minute})
-		var at time.Time
-		_, err := governor.Do(t.Context(), g.With(governor.Ask{StartBy: start.Add(time.Minute)}), "", stamp(&at))
-		if err != nil && time.Since(start) > 0 {
-			t.Errorf("refused only after %v: %v", time.Since(start), err)
-		}
-	})
+// neither started nor refused early; later refused at once, as one that could start then.
+func TestLatestStartAtTheEndOfACooldownIsStillInTime(t *testing.T) {
+	for name, pause := range map[string]func(*governor.Plain) error{
+		"cooldown": func(g *governor.Plain) error { g.Learn(throttle.Signal{Delay: time.Minute}); return nil },
+		"its own": func(*governor.Plain) error {
+			return governortest.Limited(time.Minute, throttle.Scope{Level: throttle.Request})
+		},
+		"again": func(*governor.Plain) error { return governor.Again(time.Minute) },
+	} {
+		bubble(t, noPace, func(t *testing.T, g *governor.Plain) {
+			start := time.Now()
+			s := governortest.NewScript(pause(g))
+			if _, err := governor.Do(t.Context(), g.With(governor.Ask{StartBy: start.Add(time.Minute)}), "", s.Call); err != nil || time.Since(start) != time.Minute {
+				t.Errorf("%s: %v after %v, want a start at that moment", name, err, time.Since(start))
+			}
+		})
+		bubble(t, noPace, func(t *testing.T, g *governor.Plain) {
+			start := time.Now()
+			s := governortest.NewScript(pause(g))
+			ctx, cancel := context.WithDeadline(t.Context(), start.Add(time.Minute)) // ends then, as the start would be
+			defer cancel()
+			if _, err := governor.Do(ctx, g, "", s.Call); !errors.Is(err, governor.ErrLate) || time.Since(start) != 0 {
+				t.Errorf("%s: %v after %v, want ErrLate at once", name, err, time.Since(start))
+			}
+		})
+	}
 }
 
 // What happened: A small MaxQueue refuses a burst that the free slots would take.

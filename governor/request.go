@@ -352,6 +352,13 @@ func (r *request) startBy() int64 {
 	return forever
 }
 
+// lateAt reports whether r may not start at that time: it may at the very moment of
+// its latest start, unless its context ends then.
+func (r *request) lateAt(at int64) bool {
+	by := r.startBy()
+	return at > by || at == by && r.flags&ctxDeadline != 0
+}
+
 // when is the end of a backoff for a request that is in no lane, and otherwise
 // the latest start, unless that is its context's deadline: then its watch tells.
 func (r *request) when() int64 {
