@@ -49,8 +49,9 @@ func (s *sched) ahead(l *lane, sc *scopes, limits []limit) *line {
 // may need more or be less urgent, it is tried at once; what is less urgent and about
 // to be tried goes back for that.
 func (s *sched) join(l *lane, q *line) {
-	s.enter(l, q, -l.owes)
-	l.owes = 0
+	credit := min(-l.owes, int64(l.price()))
+	s.enter(l, q, credit)
+	l.owes += credit // what was given back beyond its head's price is for its next one's
 	if b := q.next; b != nil && b.line == q && b.priority < l.priority {
 		q.next, b.line = nil, nil
 		s.enter(b, q, ahead)

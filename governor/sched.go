@@ -92,8 +92,10 @@ func (s *sched) remove(r *request) {
 // started takes the head of l, which was next, out of it: it has a slot now, and
 // whoever gave it that has uncounted it.
 func (s *sched) started(l *lane) {
+	if l.line == nil {
+		l.owes = 0 // of starts that no line has seen
+	}
 	s.leaveLine(l) // the next may be tried
-	l.owes = 0
 	r, last := l.first(), l.n == 1
 	if !last {
 		l.remove(r)

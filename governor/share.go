@@ -175,7 +175,7 @@ func (s *sched) owe(d debt) {
 	switch {
 	case l == nil:
 	case l.turns != nil && l.turns != &s.ready:
-		l.turns.owe(d)
+		l.owes = max(-mostOwed, l.owes-l.turns.owe(d))
 	default:
 		l.owes = max(-mostOwed, min(l.owes+l.worth(d.cost), mostOwed))
 	}
@@ -184,18 +184,22 @@ func (s *sched) owe(d debt) {
 // worth is the virtual time of a cost for l.
 func (l *lane) worth(cost int) int64 { return int64(cost) * perCost / int64(max(1, l.weight)) }
 
-func (q *turns) owe(d debt) {
+// owe returns what is given back beyond what the tenant's next start costs.
+func (q *turns) owe(d debt) (over int64) {
 	if q.fair == nil {
-		return
+		return 0
 	}
 	lv := q.fair.levels[d.lane.priority]
 	if lv == nil || lv.shares[d.lane.tenant] == nil {
-		return
+		return 0
 	}
 	sh := lv.shares[d.lane.tenant]
-	owes := int64(sh.base-lv.now) + sh.lanes.head.worth(d.cost)
+	worth := sh.lanes.head.worth(d.cost)
+	owes := int64(sh.base-lv.now) + worth
+	over = max(0, min(-worth, -int64(sh.lanes.head.price())-owes))
 	sh.base = lv.now + uint64(max(-mostOwed, min(owes, mostOwed)))
 	lv.price(sh)
+	return over
 }
 
 // price gives sh the tag at which it will have paid for its next start.
