@@ -65,6 +65,12 @@ type Config[S comparable, C any] struct {
 	// refuses a call and then learns how much it accepts. Where the vendor tells the
 	// length of its window, or the order of magnitude is known, an Adaptive of your
 	// own that is told so learns the rest with fewer refusals.
+	//
+	// Every other limit, a Quota too, is kept as configured, whatever the vendor
+	// refuses: when it lowers its quota each window ends in some refusals and a
+	// cooldown. Where that may happen give the Host an Adaptive with the quota's
+	// Window and, as its Max, the quota's rate instead: it keeps to that until it is
+	// refused, and then to what it learns, at the cost of a few percent of it.
 	Limits []Limit
 
 	// NoPace leaves out the Adaptive.
