@@ -37,19 +37,20 @@ type gate struct {
 	// mu guards what follows. It is held for a few map look-ups and the limits'
 	// arithmetic, never while anything of the user's but a limiter runs.
 	// Under it, hold is set before seq is read; see receive.
-	mu      sync.Mutex
-	table   map[throttle.Scope]*scope
-	timers  heap[*scope]
-	changed []*scope // for the actor to look at
-	debts   []debt   // likewise
-	limits  []limit
-	relaxed []limiter.Lax               // limits, if all of them are such; nil otherwise
-	cells   *cells                      // of inline calls
-	passed  uint64                      // how many of their calls the limits have been told of
-	charged uint64                      // how many of their calls took from the limits
-	paused  bool                        // by hand; hold is set then
-	observe bool                        // Config.Observe: nothing is kept back
-	opening map[throttle.Scope]underway // granted requests that are still opening a connection, by what they belong to
+	mu       sync.Mutex
+	table    map[throttle.Scope]*scope
+	timers   heap[*scope]
+	changed  []*scope    // for the actor to look at
+	debts    []debt      // likewise
+	indebted atomic.Bool // there are debts; changed under mu
+	limits   []limit
+	relaxed  []limiter.Lax               // limits, if all of them are such; nil otherwise
+	cells    *cells                      // of inline calls
+	passed   uint64                      // how many of their calls the limits have been told of
+	charged  uint64                      // how many of their calls took from the limits
+	paused   bool                        // by hand; hold is set then
+	observe  bool                        // Config.Observe: nothing is kept back
+	opening  map[throttle.Scope]underway // granted requests that are still opening a connection, by what they belong to
 }
 
 // scopes are what a request belongs to, in the order of the levels.

@@ -18,6 +18,7 @@ func (c *core) pump(now int64) {
 	}
 	for c.hostAt == 0 {
 		full := c.full()
+		c.gate.due(c.sched.owe) // before the next is chosen for a slot that came back
 		l := c.sched.next(full)
 		switch {
 		case l != nil:

@@ -214,10 +214,26 @@ func (g *gate) news(buf []*scope, emit func(event.Kind, *scope), owed func(debt)
 	}
 	clear(g.changed)
 	g.changed = g.changed[:0]
+	g.collect(owed)
+	return buf, last, g.timers.next()
+}
+
+// collect hands the debts on. The caller holds mu.
+func (g *gate) collect(owed func(debt)) {
+	g.indebted.Store(false)
 	for _, d := range g.debts {
 		owed(d)
 	}
 	clear(g.debts)
 	g.debts = g.debts[:0]
-	return buf, last, g.timers.next()
+}
+
+// due hands on the debts of all attempts whose slots have come back: each is
+// noted before its slot is free.
+func (g *gate) due(owed func(debt)) {
+	if g.indebted.Load() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.collect(owed)
+	}
 }

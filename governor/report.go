@@ -274,6 +274,7 @@ func (g *gate) settleUp(now int64, a *attempt) {
 	used := int(a.used)
 	if g.word.minded() { // otherwise nobody waits that it would be fair to
 		g.debts = append(g.debts, debt{a.key, max(1, used) - max(1, a.cost)})
+		g.indebted.Store(true)
 	}
 	for i := range g.limits {
 		l := &g.limits[i]
