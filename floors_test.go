@@ -37,6 +37,8 @@ var floors = map[string]int{
 
 	"vendors": 5,
 
+	"httpx": 6,
+
 	"vendors/vendortest": 6,
 }
 

@@ -53,7 +53,7 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("row %s is incomplete: %+v", r.id, r)
 		}
 	}
-	for _, want := range []string{"D1a", "D1b", "D1c", "D1d", "IDLE", "B1/1", "B1/64", "B1/1024", "B2/8", "B3/64", "B4/1", "B4fs/64", "D2a", "D2b/stack", "F2", "F3/wait", "F1gov", "F2gov/gentle", "F3gov/wait", "F3govdoc/seeds", "F4/1", "F4/1000", "F5", "L1", "Q1", "Q1mixed"} {
+	for _, want := range []string{"D1a", "D1b", "D1c", "D1d", "IDLE", "B1/1", "B1/64", "B1/1024", "B2/8", "B3/64", "B4/1", "B4fs/64", "D2a", "D2b/stack", "F2", "F3/wait", "F1gov", "F2gov/gentle", "F3gov/wait", "F3govdoc/seeds", "F4/1", "F4/1000", "F5", "H1/serial", "H2/par", "H3/serial", "L1", "Q1", "Q1mixed"} {
 		if !seen[want] {
 			t.Errorf("row %s is not there", want)
 		}

@@ -123,6 +123,9 @@ func (g *Governor[S, C]) With(ask Ask) *Governor[S, C] {
 	return &Governor[S, C]{core: g.core, ask: ask, names: g.names, conns: g.conns}
 }
 
+// Vendor returns Config.Vendor.
+func (g *Governor[S, C]) Vendor() Vendor { return g.vendor }
+
 // reentrant reports whether a call that would wait for a slot to use sel could
 // wait for itself; see spent.
 func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {

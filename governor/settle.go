@@ -292,5 +292,8 @@ func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 	case o.kind > panicked:
 		return breaker.Neutral
 	}
+	if j, ok := a.core.breaker.(Judge); ok && a.out.kind == ran {
+		return j.Judge(a.out.err)
+	}
 	return breaker.Failure
 }

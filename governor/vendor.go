@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -48,6 +49,14 @@ type Quoter interface {
 	// Quotas returns what err says; none when it says nothing. at is the moment of
 	// receipt. At most 16 are heard.
 	Quotas(err error, at time.Time) []throttle.Quota
+}
+
+// Judge is a Breaker that says itself what a closure's error means to it. It is not
+// asked about rate limits and about calls that were cancelled, which are neutral, and
+// is called from many goroutines at once. Without it all other errors are failures.
+type Judge interface {
+	breaker.Circuit
+	Judge(err error) breaker.Outcome
 }
 
 // maxSignals bounds what one error can do to the table of scopes.

@@ -90,6 +90,9 @@ func (a Adapter) Learn(r Response) []throttle.Quota {
 	if a.Dialect == nil {
 		return nil
 	}
+	if d, ok := a.Dialect.(interface{ silent(Response) bool }); ok && d.silent(r) {
+		return nil // at the price of no reading of the clock
+	}
 	return a.Dialect.Learn(r.at(time.Now()))
 }
 

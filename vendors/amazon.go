@@ -64,12 +64,11 @@ func readAmazonSPAPI(r Response, quotas []quota) []throttle.Signal {
 
 // learnAmazonSPAPI reads a rate of 0.0222 as one call in 45 seconds.
 func learnAmazonSPAPI(r Response, quotas []quota) []quota {
-	const name = "X-Amzn-RateLimit-Limit"
-	perSecond, ok := text(value(r.Header, name)).float()
+	perSecond, ok := text(value(r.Header, "X-Amzn-Ratelimit-Limit")).float()
 	if !ok || perSecond <= 0 {
 		return quotas
 	}
-	q := said(name)
+	q := said("X-Amzn-RateLimit-Limit")
 	q.Scope.Level, q.Limit = throttle.Bucket, 1
 	q.Window = time.Duration(min(math.Round(1e9/perSecond), math.MaxInt64/2))
 	return append(quotas, q)

@@ -2,6 +2,7 @@ package vendors
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -18,7 +19,15 @@ type api struct {
 	read func(Response, []quota) []throttle.Signal
 
 	// learn adds to those quotas what else an answer teaches; nil adds nothing.
-	learn func(Response, []quota) []quota
+	learn        func(Response, []quota) []quota
+	learnsBodies bool // learn adds nothing without a body
+
+	// place finds tenant and bucket in a URL; nil finds none.
+	place func(*url.URL) (tenant, bucket string)
+
+	// peek says whether a good answer in JSON may be a refusal or tell a cost, by
+	// its URL's path and its header; nil: none is.
+	peek func(path string, h http.Header) bool
 }
 
 // Read implements Dialect.

@@ -67,7 +67,8 @@ func GitHubContent() limiter.QuotaConfig { return documented(80, time.Minute) }
 var gitHubRate = family{limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset", form: resetEpoch,
 	level: throttle.Bucket}
 
-var gitHub = &api{headers: []family{gitHubRate}, read: readGitHub, learn: learnGitHub}
+var gitHub = &api{headers: []family{gitHubRate}, read: readGitHub, learn: learnGitHub, learnsBodies: true,
+	place: placeGitHub, peek: gitHubGraphQL}
 
 type gitHubReply struct {
 	Message text `json:"message"`

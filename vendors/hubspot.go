@@ -36,6 +36,7 @@ func HubSpotRequests() limiter.QuotaConfig { return documented(100, 10*time.Seco
 func HubSpotSearch() limiter.QuotaConfig { return documented(5, time.Second) }
 
 var hubSpot = &api{
+	place: placeHubSpot,
 	headers: []family{
 		{limit: "X-Hubspot-Ratelimit-Max", remaining: "X-Hubspot-Ratelimit-Remaining", level: throttle.Tenant},
 		{limit: "X-Hubspot-Ratelimit-Daily", remaining: "X-Hubspot-Ratelimit-Daily-Remaining", name: "daily", level: throttle.Tenant,

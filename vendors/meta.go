@@ -59,7 +59,7 @@ func MetaPlatform(users int) limiter.QuotaConfig {
 	return documented(200*min(max(1, users), 5e6), time.Hour)
 }
 
-var meta = &api{read: readMeta, learn: learnMeta}
+var meta = &api{read: readMeta, learn: learnMeta, place: placeMeta, peek: metaBatched}
 
 // metaCodes are the error codes that are limits, beside 80000 to 80014.
 var metaCodes = map[int]throttle.Signal{

@@ -3,6 +3,7 @@ package vendors
 import (
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/flyball-go/flyball/throttle"
@@ -52,6 +53,9 @@ func export(quotas []quota, at time.Time) []throttle.Quota {
 // readQuotas reads the first family of rate limit headers that an answer has and
 // that says when it ends, or else the first at all: the newest form says the most.
 func readQuotas(h http.Header, at time.Time) []quota {
+	if !tellsLimits(h) {
+		return nil
+	}
 	if q := rateLimit(h); len(q) > 0 {
 		return q
 	}
@@ -127,6 +131,9 @@ func readFamilies(all []family, h http.Header, at time.Time) (out []quota) {
 // read reads the family's headers; false when the answer has none of them that
 // can be read.
 func (f *family) read(h http.Header, now time.Time) (quota, bool) {
+	if !f.in(h) {
+		return quota{}, false
+	}
 	q := said("")
 	q.Name, q.Unit, q.Scope.Level, q.Window = f.name, f.unit, f.level, f.window
 	if n, ok := parseAmount(value(h, f.limit)); ok {
@@ -156,6 +163,42 @@ func (f *family) read(h http.Header, now time.Time) (quota, bool) {
 	return q, !q.empty()
 }
 
+// tellsLimits reports whether h may have one of families, or RateLimit.
+func tellsLimits(h http.Header) bool {
+	for name := range h {
+		if strings.Contains(name, "imit") {
+			return true
+		}
+	}
+	return false
+}
+
+// silent reports whether nothing can be learned of r: most answers of most APIs.
+func (httpDialect) silent(r Response) bool { return !tellsLimits(r.Header) }
+
+func (a *api) silent(r Response) bool {
+	if a.learn != nil && (!a.learnsBodies || len(r.Body) > 0) {
+		return false
+	}
+	for i := range a.headers {
+		if a.headers[i].in(r.Header) {
+			return false
+		}
+	}
+	return true
+}
+
+// in reports whether h has one of the family's headers that say something by
+// themselves.
+func (f *family) in(h http.Header) bool {
+	for _, name := range [...]string{f.limit, f.remaining, f.after, f.reset} {
+		if name != "" && len(h[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // firstPolicy reads "100", "100, 100;w=60" and "100;w=60, 5000;w=86400" as the
 // first number, and the window of the first policy that has that number.
 func firstPolicy(s string) (limit int64, window time.Duration, ok bool) {
@@ -181,7 +224,7 @@ func firstPolicy(s string) (limit int64, window time.Duration, ok bool) {
 // break the draft's rules are ignored, as it demands.
 func rateLimit(h http.Header) (out []quota) {
 	policies := make(map[string]quota)
-	for _, m := range list(h, "RateLimit-Policy") {
+	for _, m := range list(h, "Ratelimit-Policy") {
 		q := said("")
 		if unit := m.param("qu"); unit != "requests" {
 			q.Unit = line(unit, 64)
@@ -193,7 +236,7 @@ func rateLimit(h http.Header) (out []quota) {
 		policies[m.name()] = q
 	}
 	single := said("RateLimit")
-	for _, m := range list(h, "RateLimit") {
+	for _, m := range list(h, "Ratelimit") {
 		switch m.key { // of the dictionary
 		case "limit":
 			single.Limit, _ = countOr(m.value, -1)
@@ -221,7 +264,7 @@ func rateLimit(h http.Header) (out []quota) {
 		out = append(out, q)
 	}
 	if single.Remaining >= 0 || single.reset != throttle.Unknown {
-		if _, w, ok := firstPolicy(value(h, "RateLimit-Policy")); ok {
+		if _, w, ok := firstPolicy(value(h, "Ratelimit-Policy")); ok {
 			single.Window = w
 		}
 		out = append(out, single)

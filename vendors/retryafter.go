@@ -39,9 +39,13 @@ func RetryAfter(h http.Header, at time.Time) (delay time.Duration, ok bool) {
 }
 
 // values returns the first values of a header that are short enough to be
-// looked at, without the white space around them.
+// looked at, without the white space around them. The name is canonical, here and
+// in value: most answers have none of them, which is to cost little.
 func values(h http.Header, name string) []string {
-	all := h.Values(name)
+	all := h[name]
+	if len(all) == 0 {
+		return nil
+	}
 	all = all[:min(len(all), maxValues)]
 	out := make([]string, 0, len(all))
 	for _, v := range all {
@@ -55,7 +59,7 @@ func values(h http.Header, name string) []string {
 // value returns the only value of a header; "" when it is missing or given more
 // than once, for then nobody knows which one is meant.
 func value(h http.Header, name string) string {
-	if v := h.Values(name); len(v) == 1 && len(v[0]) <= maxValue {
+	if v := h[name]; len(v) == 1 && len(v[0]) <= maxValue {
 		return strings.Trim(v[0], " \t\r\n")
 	}
 	return ""

@@ -24,6 +24,7 @@ func ShopifyREST() Adapter { return Adapter{shopifyREST} }
 func ShopifyCalls() limiter.QuotaConfig { return documented(40, 20*time.Second) }
 
 var shopifyREST = &api{
+	place: placeHost,
 	read: func(r Response, _ []quota) []throttle.Signal {
 		s, ok := common(r, nil)
 		return scoped(throttle.Tenant, s, ok)
@@ -55,7 +56,7 @@ var shopifyREST = &api{
 // Evidence, read 2026-11-21: bold-commerce/go-shopify:graphql.go, graphql_test.go.
 func ShopifyGraphQL() Adapter { return Adapter{shopifyGraphQL} }
 
-var shopifyGraphQL = &api{read: readShopifyGraphQL, learn: learnShopifyGraphQL}
+var shopifyGraphQL = &api{read: readShopifyGraphQL, learn: learnShopifyGraphQL, place: placeHost, peek: always}
 
 type shopifyReply struct {
 	Errors items[struct {

@@ -31,7 +31,7 @@ func SlackTier(tier int) limiter.QuotaConfig {
 // second.
 func SlackMessages() limiter.QuotaConfig { return documented(1, time.Second) }
 
-var slack = &api{read: func(r Response, _ []quota) []throttle.Signal {
+var slack = &api{place: placeSlack, peek: always, read: func(r Response, _ []quota) []throttle.Signal {
 	s, ok := common(r, nil)
 	var reply struct {
 		OK    text `json:"ok"`

@@ -31,7 +31,7 @@ func StripeSandbox() limiter.QuotaConfig { return documented(25, time.Second) }
 // StripeEndpoint is the limit of an endpoint, per bucket: 25 calls per second.
 func StripeEndpoint() limiter.QuotaConfig { return documented(25, time.Second) }
 
-var stripe = &api{read: readStripe}
+var stripe = &api{read: readStripe, place: placeStripe}
 
 var stripeReasons = map[string]throttle.Signal{
 	"global-rate":          {Kind: throttle.KindBurst},

@@ -18,7 +18,7 @@ import (
 // rudderlabs/rudder-transformer:test/integrations/destinations/tiktok_ads/network.ts.
 func TikTokAds() Adapter { return Adapter{tikTokAds} }
 
-var tikTokAds = &api{read: func(r Response, quotas []quota) []throttle.Signal {
+var tikTokAds = &api{peek: always, read: func(r Response, quotas []quota) []throttle.Signal {
 	s, ok := common(r, quotas)
 	var reply struct {
 		Code text `json:"code"`
@@ -49,7 +49,7 @@ func TikTokOpenAPIRequests() limiter.QuotaConfig {
 	return documented(600, time.Minute)
 }
 
-var tikTokOpenAPI = &api{read: func(r Response, quotas []quota) []throttle.Signal {
+var tikTokOpenAPI = &api{place: placePath, peek: always, read: func(r Response, quotas []quota) []throttle.Signal {
 	s, ok := common(r, quotas)
 	var reply struct {
 		Error struct {

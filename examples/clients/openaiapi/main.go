@@ -1,0 +1,47 @@
+// Command openaiapi governs openai/openai-go, whose limits are for each project and
+// model: the model is the bucket, so that a pause of one leaves the others alone.
+//
+//	OPENAI_API_KEY=sk-... go run ./examples/clients/openaiapi "Why is the sky blue?"
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/flyball-go/flyball/examples/clients/internal/crowd"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/httpx"
+	"github.com/flyball-go/flyball/vendors"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+)
+
+func main() {
+	if _, err := run("https://api.openai.com/v1/", os.Getenv("OPENAI_API_KEY"), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run asks the API at url, and returns how many answers there are.
+func run(url, key string, questions []string) (int, error) {
+	transport := httpx.NewTransport(httpx.Config{Vendor: vendors.OpenAI()})
+	defer transport.Close()
+
+	client := openai.NewClient(option.WithBaseURL(url), option.WithAPIKey(key),
+		option.WithHTTPClient(&http.Client{Transport: transport}),
+		option.WithMaxRetries(0)) // they know nothing of each other
+	model := openai.ChatModelGPT4oMini
+	ctx := httpx.WithAsk(context.Background(), governor.Ask{Bucket: model})
+	return crowd.Run(len(questions), func(i int) error {
+		answer, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
+			Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(questions[i])},
+		})
+		if err == nil {
+			fmt.Println(answer.Choices[0].Message.Content)
+		}
+		return err
+	})
+}

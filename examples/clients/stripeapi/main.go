@@ -1,0 +1,42 @@
+// Command stripeapi governs stripe-go, whose limits are for each account and endpoint:
+// the kind of object is the bucket.
+//
+//	STRIPE_KEY=sk_test_... go run ./examples/clients/stripeapi cus_1 cus_2
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/flyball-go/flyball/examples/clients/internal/crowd"
+	"github.com/flyball-go/flyball/httpx"
+	"github.com/flyball-go/flyball/vendors"
+	"github.com/stripe/stripe-go/v83"
+)
+
+func main() {
+	if _, err := run(stripe.APIURL, os.Getenv("STRIPE_KEY"), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run looks customers up at the API at url, and returns how many there are.
+func run(url, key string, customers []string) (int, error) {
+	transport := httpx.NewTransport(httpx.Config{Vendor: vendors.Stripe(), Retry: &httpx.Retry{}})
+	defer transport.Close()
+
+	client := stripe.NewClient(key, stripe.WithBackends(stripe.NewBackendsWithConfig(&stripe.BackendConfig{
+		URL: stripe.String(url), HTTPClient: &http.Client{Transport: transport},
+		MaxNetworkRetries: stripe.Int64(0), // they know nothing of each other
+	})))
+	return crowd.Run(len(customers), func(i int) error {
+		c, err := client.V1Customers.Retrieve(context.Background(), customers[i], nil)
+		if err == nil {
+			fmt.Println(c.ID, c.Email)
+		}
+		return err
+	})
+}

@@ -1,0 +1,213 @@
+package httpx
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/flyball-go/flyball/governor"
+)
+
+// RoundTrip implements http.RoundTripper; see Transport.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.check(req); err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	x := &exchange{Context: req.Context(), t: t, req: req}
+	if err := x.prepare(); err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	host := hostOf(req)
+	g, err := t.governor(host)
+	if err != nil {
+		return x.ended(nil, err)
+	}
+	return x.ended(governor.Held(x, g, host, &x.lease, send))
+}
+
+// check says why req cannot be sent at all.
+func (t *Transport) check(req *http.Request) error {
+	switch {
+	case t.invalid != nil:
+		return t.invalid
+	case req.URL == nil:
+		return errors.New("httpx: nil Request.URL")
+	case req.URL.Host == "":
+		return errors.New("httpx: no Host in request URL")
+	}
+	return nil
+}
+
+// exchange is one request on its way, and all there is of it: the context of its
+// attempts, by which they find it; the lease of the one that went well; and, as a
+// body, what its caller reads.
+type exchange struct {
+	context.Context // the request's, or one that ends with Config.Timeout
+	t               *Transport
+	req             *http.Request
+	retry           *Retry
+	cancel          context.CancelFunc // of the timeout; nil: none
+	lease           governor.Lease
+	blame           *failure // what the lease ends with; nil: an answer that was good
+
+	// mu guards what follows: when a governor is closed by force, RoundTrip returns
+	// while an attempt still runs.
+	mu       sync.Mutex
+	attempts int
+	failed   int            // of them, otherwise than by a limit
+	over     bool           // RoundTrip has returned
+	last     *http.Response // of the attempt that failed last
+	real     io.ReadCloser  // what body reads, of the attempt that went well
+}
+
+type exchangeKey struct{}
+
+// Value makes x known to its attempts.
+func (x *exchange) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return x
+	}
+	return x.Context.Value(key)
+}
+
+// prepare asks what x's request wishes.
+func (x *exchange) prepare() (err error) {
+	t, ctx := x.t, x.Context
+	if x.retry, err = t.retryOf(ctx); err != nil {
+		return err
+	}
+	x.lease.Ask = t.ask(x.req)
+	if t.cfg.Timeout > 0 {
+		x.Context, x.cancel = context.WithTimeout(ctx, t.cfg.Timeout)
+	}
+	return nil
+}
+
+// send makes an attempt of the exchange that is in ctx.
+func send(ctx context.Context) (*http.Response, error) {
+	x := ctx.Value(exchangeKey{}).(*exchange)
+	return x.send(ctx)
+}
+
+func (x *exchange) send(ctx context.Context) (*http.Response, error) {
+	req, err := x.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := x.t.base.RoundTrip(req)
+	if err == nil && resp == nil {
+		err = errors.New("httpx: Base returned neither a response nor an error")
+	}
+	if err != nil {
+		return nil, x.broken(err)
+	}
+	if r := resp.Request; r == nil || r.URL == req.URL { // req, or a transport's copy of it
+		resp.Request = x.req // whose context is the caller's
+	}
+	return x.read(ctx, resp)
+}
+
+// next returns the request of the next attempt.
+func (x *exchange) next(ctx context.Context) (*http.Request, error) {
+	x.mu.Lock()
+	x.attempts++
+	n, last, over := x.attempts, x.last, x.over
+	x.last = nil
+	x.mu.Unlock()
+	if over {
+		return nil, &failure{err: governor.ErrAbandoned, final: true}
+	}
+	if n == 1 {
+		return x.req.WithContext(ctx), nil
+	}
+	if last != nil {
+		last.Body.Close()
+	}
+	req := x.req.Clone(ctx)
+	if x.req.Body != nil && x.req.Body != http.NoBody {
+		body, err := x.req.GetBody() // there is one; see Transport.ask
+		if err != nil {
+			return nil, &failure{err: err, final: true}
+		}
+		req.Body = body
+	}
+	if x.retry != nil && x.retry.Modify != nil {
+		x.retry.Modify(n, req)
+	}
+	return req, nil
+}
+
+// broken is the failure of an attempt without an answer.
+func (x *exchange) broken(err error) *failure {
+	f := &failure{err: err, final: true, blamed: true}
+	if record := x.t.cfg.RecordFailure; record != nil {
+		f.blamed = record(nil, err)
+	}
+	r := x.retry
+	switch {
+	case r == nil, x.Err() != nil, errors.Is(err, context.Canceled):
+	case r.OnError == nil && !lasts(err), r.OnError != nil && r.OnError(x.req, err):
+		x.failing(f)
+	}
+	return f
+}
+
+// failing counts f, and lets it be repeated if the request may be.
+func (x *exchange) failing(f *failure) {
+	x.mu.Lock()
+	x.failed++
+	n := x.failed
+	x.mu.Unlock()
+	if f.final = !x.retry.may(x.req, n); !f.final {
+		f.backoff = x.retry.Backoff
+	}
+}
+
+// keep makes resp, whose body holds nothing, what the caller gets when there is no
+// further attempt.
+func (x *exchange) keep(f *failure) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.last = f.resp
+	return f
+}
+
+// ended makes of what the governor returns what RoundTrip does.
+func (x *exchange) ended(resp *http.Response, err error) (*http.Response, error) {
+	x.mu.Lock()
+	x.over = true
+	last, real, attempts := x.last, x.real, x.attempts
+	x.mu.Unlock()
+	if attempts == 0 {
+		closeBody(x.req)
+	}
+	switch {
+	case err == nil && real != nil:
+		return resp, nil
+	case real != nil: // the governor was closed by force just then
+		real.Close()
+	}
+	x.done(nil) // there is nothing to be read, or it has been
+	if err == nil {
+		return resp, nil
+	}
+	return outcome(err, last)
+}
+
+// done gives everything back.
+func (x *exchange) done(err error) {
+	x.lease.Release(err)
+	if x.cancel != nil {
+		x.cancel()
+	}
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}

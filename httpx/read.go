@@ -1,0 +1,206 @@
+package httpx
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/throttle"
+	"github.com/flyball-go/flyball/vendors"
+)
+
+// The parts of an adapter of package vendors.
+type (
+	dialect interface {
+		Read(vendors.Response) []throttle.Signal
+		Learn(vendors.Response) []throttle.Quota
+	}
+	peeker interface{ Peek(*http.Response) int }
+	placer interface {
+		Place(*http.Request) (tenant, bucket string)
+	}
+)
+
+// read looks at an answer before anybody else does. It returns the answer when that
+// went well, and else a failure.
+func (x *exchange) read(ctx context.Context, resp *http.Response) (*http.Response, error) {
+	r := vendors.Response{Status: resp.StatusCode, Header: resp.Header}
+	bad := resp.StatusCode >= http.StatusBadRequest
+	n := x.worth(resp, bad)
+	var p *peeked
+	if n > 0 && resp.Body != nil && resp.Body != http.NoBody {
+		r.At = time.Now()
+		if bad {
+			defer x.impatient(r)()
+		}
+		p = peek(resp, n)
+		r.Body = plain(resp, p.head)
+	}
+	if bad || n > 0 {
+		if f := x.refusal(resp, p, r); f != nil {
+			return nil, x.keep(f)
+		}
+	}
+	if f := x.fault(resp, p, r); f != nil {
+		return nil, x.keep(f)
+	}
+	x.learn(ctx, r)
+	return x.good(resp, p)
+}
+
+// worth is how many bytes of resp's body are to be read beforehand.
+func (x *exchange) worth(resp *http.Response, bad bool) int {
+	switch {
+	case bad:
+		return maxPeek
+	case x.t.peeker == nil || resp.StatusCode < http.StatusOK:
+		return 0
+	}
+	defer func() { _ = recover() }() // an adapter that panics wants nothing
+	return max(0, min(x.t.peeker.Peek(resp), maxPeek))
+}
+
+// patience is how long the body of a refusal may take before its header has to do.
+const patience = time.Second
+
+// impatient sees to it that a refusal whose body trickles is learned by its header,
+// for calls are being made meanwhile. stop ends that.
+func (x *exchange) impatient(r vendors.Response) (stop func()) {
+	timer := time.AfterFunc(patience, func() {
+		g, err := x.t.governor(hostOf(x.req))
+		if err != nil {
+			return
+		}
+		for _, s := range x.signals(r) {
+			if s.Scope.Level == throttle.Request {
+				continue
+			}
+			if s.Scope.Key == "" {
+				s.Scope.Key = x.key(s.Scope.Level)
+			}
+			g.Learn(s)
+		}
+	})
+	return func() { timer.Stop() }
+}
+
+// key is the request's own.
+func (x *exchange) key(l throttle.Level) string {
+	switch l {
+	case throttle.Selector:
+		return hostOf(x.req)
+	case throttle.Tenant:
+		return x.lease.Ask.Tenant
+	case throttle.Bucket:
+		return x.lease.Ask.Bucket
+	}
+	return ""
+}
+
+// signals asks the adapter; one that panics says nothing.
+func (x *exchange) signals(r vendors.Response) (s []throttle.Signal) {
+	defer func() {
+		if recover() != nil {
+			s = nil
+		}
+	}()
+	if x.t.dialect != nil {
+		return x.t.dialect.Read(r)
+	}
+	err := &vendors.ResponseError{Response: r}
+	switch v := x.t.vendor.(type) {
+	case nil:
+	case governor.Signaler:
+		return v.Signals(err, time.Now())
+	default:
+		if d, limited := v.DelayError(err); limited {
+			return []throttle.Signal{{Delay: d}}
+		}
+	}
+	return nil
+}
+
+// refusal is the failure of an answer by which the vendor asks to be called less.
+func (x *exchange) refusal(resp *http.Response, p *peeked, r vendors.Response) *failure {
+	if len(x.signals(r)) == 0 {
+		return nil
+	}
+	hold(resp, p)
+	return &failure{resp: resp, err: &vendors.ResponseError{Response: r}, final: true}
+}
+
+// fault is the failure of an answer by which the server failed, as Retry and
+// RecordFailure see it. One that may not be repeated, with a long body, goes to the
+// caller as it is, and is blamed for when it has been read.
+func (x *exchange) fault(resp *http.Response, p *peeked, r vendors.Response) *failure {
+	failed := IsFailure(resp)
+	blamed := failed
+	if record := x.t.cfg.RecordFailure; record != nil {
+		blamed = record(resp, nil)
+	}
+	if x.retry != nil && x.retry.OnCall != nil {
+		failed = x.retry.OnCall(x.req, resp)
+	}
+	if !failed && !blamed {
+		return nil
+	}
+	f := &failure{resp: resp, final: true, blamed: blamed}
+	if failed {
+		x.failing(f)
+	}
+	if f.final && !blamed {
+		return nil
+	}
+	f.err = &vendors.ResponseError{Response: r}
+	if p == nil && resp.Body != nil && resp.Body != http.NoBody {
+		p = peek(resp, maxPeek)
+	}
+	if f.final && p != nil && p.rest != nil {
+		x.blame = f
+		return nil
+	}
+	hold(resp, p)
+	return f
+}
+
+// hold makes of resp one that is its own, and holds nothing.
+func hold(resp *http.Response, p *peeked) {
+	if p != nil {
+		p.cut()
+	}
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+}
+
+// learn reports what an answer that is no refusal says of quotas.
+func (x *exchange) learn(ctx context.Context, r vendors.Response) {
+	if x.t.dialect == nil {
+		return
+	}
+	defer func() { _ = recover() }() // an adapter that panics has learned nothing
+	if quotas := x.t.dialect.Learn(r); len(quotas) > 0 {
+		_ = governor.Report(ctx, quotas...)
+	}
+}
+
+// good hands resp out, with a body that ends the attempt.
+func (x *exchange) good(resp *http.Response, p *peeked) (*http.Response, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case resp.Body == nil, resp.Body == http.NoBody, p != nil && p.rest == nil:
+		return resp, nil
+	case x.over: // by force; nobody is there to close it
+		resp.Body.Close()
+		return nil, &failure{err: governor.ErrAbandoned, final: true}
+	}
+	x.real = resp.Body
+	resp.Body = (*body)(x)
+	if w, ok := x.real.(io.Writer); ok && resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body = &writable{(*body)(x), w}
+	}
+	return resp, nil
+}

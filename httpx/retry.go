@@ -1,0 +1,143 @@
+package httpx
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/policy"
+	"github.com/flyball-go/flyball/retry"
+)
+
+// Retry says which requests are sent again when they have failed: those that can be,
+// with a body that can be had again (none, or with GetBody, as http.NewRequest sets
+// it for a bytes.Reader, bytes.Buffer and strings.Reader), and that do no harm when
+// the server gets them twice. Answers that say that a limit was reached are another
+// matter: they were not executed, and are sent again whenever the body can be had.
+type Retry struct {
+	// Attempts is how many are made at most, counting the first, besides those that
+	// were refused because of a limit. 0 means 3; less than 0: no bound.
+	Attempts int
+
+	// Backoff is the wait before each further attempt. nil means exponential: 500 ms,
+	// doubling up to 1 min.
+	Backoff backoff.Schedule
+
+	// AnyMethod repeats requests of all methods. Otherwise only GET, HEAD, OPTIONS,
+	// TRACE, PUT and DELETE are, and those with a header Idempotency-Key or
+	// X-Idempotency-Key.
+	AnyMethod bool
+
+	// OnCall says which answers are failures that are worth another attempt. It must
+	// not read the body. nil: those of status 5xx but 501.
+	OnCall func(req *http.Request, resp *http.Response) bool
+
+	// OnError says which errors are; those of a context that the caller has cancelled
+	// never are. nil: all others, timeouts included, but those that will be the same
+	// next time: of a certificate, and of a scheme that is not supported.
+	OnError func(req *http.Request, err error) bool
+
+	// Modify changes a request that is about to be sent again, which is a copy. n is
+	// the number of the attempt, from 2. nil: nothing does.
+	Modify func(n int, req *http.Request)
+
+	// MaxElapsed, MaxRetryAfter and Budget are those of a retry.Config. They hold for
+	// the whole Transport: those of WithRetry are not heeded.
+	MaxElapsed, MaxRetryAfter time.Duration
+	Budget                    *policy.Budget
+}
+
+func (r *Retry) validate() error {
+	if r == nil {
+		return nil
+	}
+	return retry.Config{Backoff: r.Backoff, MaxElapsed: r.MaxElapsed, MaxRetryAfter: r.MaxRetryAfter}.Validate()
+}
+
+type retryKey struct{}
+
+// WithRetry returns a context whose requests are repeated by r and not by
+// Config.Retry; nil: not at all, but for what a limit refuses (see governor.Ask's
+// NoRetry for that). An r that makes no sense fails them.
+func WithRetry(ctx context.Context, r *Retry) context.Context {
+	return context.WithValue(ctx, retryKey{}, r)
+}
+
+// retryOf is what holds for requests with ctx.
+func (t *Transport) retryOf(ctx context.Context) (*Retry, error) {
+	r, ok := ctx.Value(retryKey{}).(*Retry)
+	if !ok {
+		return t.cfg.Retry, nil
+	}
+	if err := r.validate(); err != nil {
+		return nil, fmt.Errorf("httpx: WithRetry: %w", err)
+	}
+	return r, nil
+}
+
+// config is what a governor repeats by: whatever a failure does not forbid, by its
+// request's schedule. The number of attempts is for the failure to mind.
+func (r *Retry) config() *retry.Config {
+	cfg := &retry.Config{Attempts: -1, Backoff: schedule{}, RetryIf: func(error) bool { return true }}
+	if r != nil {
+		cfg.MaxElapsed, cfg.MaxRetryAfter, cfg.Budget = r.MaxElapsed, r.MaxRetryAfter, r.Budget
+	}
+	return cfg
+}
+
+var defaultBackoff backoff.Schedule = backoff.Exponential{Initial: 500 * time.Millisecond, Multiplier: 2, Max: time.Minute}
+
+// schedule is that of the request that has failed.
+type schedule struct{}
+
+// Next implements backoff.Schedule.
+func (schedule) Next(s backoff.Step) (time.Duration, bool) {
+	by := defaultBackoff
+	if f, ok := asFailure(s.Err); ok && f.backoff != nil {
+		by = f.backoff
+	}
+	return by.Next(s)
+}
+
+// may reports whether req may be sent again after the n-th attempt has failed.
+func (r *Retry) may(req *http.Request, n int) bool {
+	if r == nil || !rewindable(req) || !r.AnyMethod && !idempotent(req) {
+		return false
+	}
+	most := r.Attempts
+	if most == 0 {
+		most = 3
+	}
+	return most < 0 || n < most
+}
+
+// lasts reports whether err will be the same next time.
+func lasts(err error) bool {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	return certificate || strings.Contains(err.Error(), "unsupported protocol scheme")
+}
+
+// rewindable reports whether req's body can be had once more.
+func rewindable(req *http.Request) bool {
+	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+}
+
+// idempotent reports whether it does no harm when a server gets req twice.
+func idempotent(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return len(req.Header["Idempotency-Key"]) > 0 || len(req.Header["X-Idempotency-Key"]) > 0
+}
+
+// IsFailure reports whether resp is a server's failure: of status 5xx but 501. It is
+// for predicates of a policy chain, as policy.OnResult(httpx.IsFailure).
+func IsFailure(resp *http.Response) bool {
+	return resp != nil && resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented
+}

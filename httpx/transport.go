@@ -1,0 +1,190 @@
+package httpx
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
+)
+
+// Transport is an http.RoundTripper that governs what it sends. Make one with
+// NewTransport. It is safe for simultaneous use by any number of goroutines and
+// clients.
+//
+// # Answers
+//
+// A request is sent when its host's governor lets it, waits while that is cooling
+// down, and is sent again when it was refused because of a limit, or failed and Retry
+// says so. A host that refuses for ever is waited for as long as the request's context
+// lasts, or a Timeout: give it a deadline. The answer is that of the last attempt, whatever its status, with its
+// whole body; of one that is followed by another attempt nothing is left open. Up to
+// 64 KiB of the body of an answer with status 400 or above are read beforehand, and
+// of a better one only if the Vendor finds errors in those. More than that of an
+// answer that might have been repeated is lost: reading it ends with
+// ErrBodyCut.
+//
+// The slot, the permits and the context of an attempt that went well are held until
+// its body has been read to its end, or has failed, or is closed: as with any client,
+// whoever does not close bodies runs out of connections, and here of slots.
+//
+// # Errors
+//
+// When there is no answer, RoundTrip returns what Base did at the last attempt, or the
+// governor's refusal, of which errors.Is and errors.As find a *governor.CooldownError,
+// breaker.ErrOpen, and so on; governor.IsRefused says that nothing was sent. A request
+// whose context has ended gets an error that matches that of the context. The
+// request's body is closed in any case.
+type Transport struct {
+	cfg     Config
+	base    http.RoundTripper
+	own     *http.Transport // base if it is ours
+	vendor  governor.Vendor
+	dialect dialect // nil: vendor is none
+	peeker  peeker
+	placer  placer
+	hosts   *governor.Group[string, struct{}] // nil: cfg.Governor
+	invalid error
+}
+
+// NewTransport returns a Transport. With a cfg that makes no sense every request
+// fails with the error that cfg.Validate returns: so a client is one expression, and
+// what is wrong is neither hidden nor the end of the program. New says it at once.
+func NewTransport(cfg Config) *Transport {
+	t := &Transport{cfg: cfg, vendor: cfg.defaultVendor(), invalid: cfg.Validate()}
+	if t.invalid != nil {
+		return t
+	}
+	t.base, t.own = cfg.transport()
+	t.dialect, _ = t.vendor.(dialect)
+	t.peeker, _ = t.vendor.(peeker)
+	t.placer, _ = t.vendor.(placer)
+	if cfg.Governor == nil {
+		t.hosts, t.invalid = governor.NewGroup(governor.GroupConfig[string, struct{}]{
+			Config: t.host, MaxHosts: cfg.MaxHosts, IdleTimeout: cfg.HostIdle,
+		})
+	}
+	return t
+}
+
+// New is NewTransport for a configuration that is not known beforehand: it returns
+// the error that names the field of cfg that is wrong and its value.
+func New(cfg Config) (*Transport, error) {
+	t := NewTransport(cfg)
+	if t.invalid != nil {
+		return nil, t.invalid
+	}
+	return t, nil
+}
+
+// transport returns what sends the requests, and whether it is a transport of ours.
+func (c *Config) transport() (http.RoundTripper, *http.Transport) {
+	standard := c.Base
+	if standard == nil {
+		standard = http.DefaultTransport
+	} else if c.ConnectTimeout+c.HeaderTimeout == 0 {
+		return standard, nil
+	}
+	from, ok := standard.(*http.Transport)
+	if !ok { // http.DefaultTransport was replaced
+		return standard, nil
+	}
+	own := from.Clone()
+	if c.Base == nil {
+		own.MaxIdleConnsPerHost = 64
+	}
+	if d := c.ConnectTimeout; d > 0 {
+		dial := own.DialContext
+		if dial == nil || c.Base == nil {
+			dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+		}
+		own.TLSHandshakeTimeout = d
+		own.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, d)
+			defer cancel()
+			return dial(ctx, network, addr)
+		}
+	}
+	if c.HeaderTimeout > 0 {
+		own.ResponseHeaderTimeout = c.HeaderTimeout
+	}
+	return own, own
+}
+
+// governor returns that of a host.
+func (t *Transport) governor(host string) (*governor.Plain, error) {
+	if t.hosts == nil {
+		return t.cfg.Governor, nil
+	}
+	return t.hosts.Get(host)
+}
+
+// Host returns the governor of a host, as Config.Host names it, and makes it if there
+// is none: to look at its Stats, to Clear a pause, to Learn of one. The error is that
+// of the configuration, or of governor.Group's Get.
+func (t *Transport) Host(host string) (*governor.Plain, error) {
+	if t.invalid != nil {
+		return nil, t.invalid
+	}
+	return t.governor(host)
+}
+
+// Hosts returns the statistics of all hosts' governors, by name.
+func (t *Transport) Hosts() []governor.Stats {
+	switch {
+	case t.invalid != nil:
+		return nil
+	case t.hosts == nil:
+		return []governor.Stats{t.cfg.Governor.Stats()}
+	}
+	return t.hosts.Stats()
+}
+
+// Listen calls fn for each event of each host's governor, as governor.Group's Listen.
+func (t *Transport) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
+	switch {
+	case t.invalid != nil:
+		return func() {}
+	case t.hosts == nil:
+		return t.cfg.Governor.Listen(fn, kinds...)
+	}
+	return t.hosts.Listen(fn, kinds...)
+}
+
+// CloseIdleConnections closes those of Base, which http.Client's method of that name
+// asks for.
+func (t *Transport) CloseIdleConnections() {
+	if b, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		b.CloseIdleConnections()
+	}
+}
+
+// Close ends the governors that are the Transport's, as governor.Group's Close, which
+// ends what runs and the bodies that are being read, and closes its idle connections.
+// A Transport that serves a program to its end need not be closed.
+func (t *Transport) Close() error {
+	if t.hosts == nil {
+		return nil
+	}
+	err := t.hosts.Close()
+	if t.own != nil {
+		t.own.CloseIdleConnections()
+	}
+	return err
+}
+
+// hostOf is the name of the host that req goes to: in lower case, without the port
+// that its scheme has anyway.
+func hostOf(req *http.Request) string {
+	host := req.URL.Host
+	switch req.URL.Scheme {
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	}
+	return strings.ToLower(host) // which costs nothing where there is nothing to do
+}
