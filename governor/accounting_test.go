@@ -176,8 +176,8 @@ func TestSoakAccounting(t *testing.T) {
 					c.runMu.Lock()
 					defer c.runMu.Unlock()
 					if c.door.waiting != 0 || c.gate.word.queued() != 0 || c.taken() != 0 || len(c.gate.opening) != 0 || c.sched.n != 0 || c.backoffs != 0 ||
-						len(c.sched.lanes) != 0 || len(c.watches) != 0 || c.timers.len() != 0 || c.running.n != 0 || b.out.Load() != 0 || !c.door.blocked.empty() || c.sched.timed.len() != 0 {
-						t.Errorf("waiting %d queued %d used %d opening %d n %d backoffs %d lanes %d watches %d timers %d running %d permits %d", c.door.waiting, c.gate.word.queued(), c.taken(), len(c.gate.opening), c.sched.n, c.backoffs, len(c.sched.lanes), len(c.watches), c.timers.len(), c.running.n, b.out.Load())
+						c.sched.lanes.len() != 0 || len(c.watches) != 0 || c.timers.len() != 0 || c.running.n != 0 || b.out.Load() != 0 || !c.door.blocked.empty() || c.sched.timed.len() != 0 {
+						t.Errorf("waiting %d queued %d used %d opening %d n %d backoffs %d lanes %d watches %d timers %d running %d permits %d", c.door.waiting, c.gate.word.queued(), c.taken(), len(c.gate.opening), c.sched.n, c.backoffs, c.sched.lanes.len(), len(c.watches), c.timers.len(), c.running.n, b.out.Load())
 					}
 					for k, s := range g.names.m {
 						if s.refs.Load() != 0 {

@@ -1,6 +1,7 @@
 package governor
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,7 +10,8 @@ import (
 )
 
 // core is the governor without its type parameters. Its goroutine, the actor,
-// runs loop and owns the fields that say so.
+// runs loop. The scheduler's state belongs to whoever has the turn, which is the actor
+// or who helps it; see help.
 type core struct {
 	settings
 	gate gate
@@ -20,7 +22,13 @@ type core struct {
 	wake chan struct{} // of one place: the actor has something to look at
 	done chan struct{} // closed when the actor has ended and nothing is left
 
-	// The actor's alone.
+	// turn is the right to do the actor's work. Under it round runs, which blocks on
+	// nothing, and calls of the user's only limiters, breaker and contexts.
+	turn sync.Mutex
+	todo atomic.Bool // something was left to look at that no turn has taken up
+
+	// Guarded by turn.
+	alarm    int64 // when the actor will look by itself
 	sched    sched
 	timers   heap[*request] // latest starts, backoffs, pauses of one request
 	watches  watches
@@ -61,10 +69,12 @@ type core struct {
 
 	group *inGroup // nil unless a Group made the governor
 
-	life  lifecycle
-	count counters
-	waits histogram // from submission, or return to the queue, to start
-	calls histogram // of closures
+	crew   crew
+	chimes sync.Pool // of chan struct{}, empty and with one place; see receive and listen
+	life   lifecycle
+	count  counters
+	waits  histogram // from submission, or return to the queue, to start
+	calls  histogram // of closures
 }
 
 func (c *core) now() int64 { return int64(time.Since(c.gate.base)) }
@@ -82,11 +92,12 @@ func (c *core) loop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		now := c.now()
-		c.receive(now)
-		next := c.round(now)
-		if c.ended() {
+		next, ended := c.whole()
+		if ended {
 			return
+		}
+		if c.todo.Load() {
+			continue // who left it has seen that the turn was taken
 		}
 		timer.Stop()
 		if next != forever {
@@ -99,10 +110,25 @@ func (c *core) loop() {
 	}
 }
 
+// whole is a turn of the actor. It returns when the next is due, and whether it was
+// the last.
+func (c *core) whole() (next int64, ended bool) {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	c.todo.Store(false) // before the look at what was left
+	now := c.now()
+	c.receive(now, math.MaxInt)
+	next = c.round(now)
+	c.alarm = next
+	return next, c.ended()
+}
+
 // receive handles what came through the door: submissions first, so that what
 // anybody says after Submit (Cancel, Stats, SetMaxQueue) finds the request there.
-func (c *core) receive(now int64) {
-	r, msgs := c.door.take(c.msgs[:0])
+// At most so many submissions are handled, and what was said only after the last;
+// more says that some are left.
+func (c *core) receive(now int64, most int) (more bool) {
+	r, msgs, more := c.door.take(c.msgs[:0], most)
 	for r != nil {
 		next := r.next
 		r.next = nil
@@ -129,6 +155,7 @@ func (c *core) receive(now int64) {
 	if c.msgs = msgs[:0]; cap(msgs) > 1024 {
 		c.msgs = nil
 	}
+	return more
 }
 
 // round does everything that can be done at now and returns when to look again.

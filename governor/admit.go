@@ -52,6 +52,10 @@ type cooldown struct {
 // charges the limits unless the attempt still has to open a connection. All or
 // nothing: when it returns false, nothing was taken.
 func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) {
+	if g.passes(a.cost) && !opening && !g.word.held() {
+		a.lax = true
+		return true // a cooldown that comes now is the commit's to see
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	held := false
@@ -77,6 +81,9 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 	g.relax()
 	for i := range sc {
 		if st := g.table[sc[i]]; st != nil && !held {
+			if a.passes == nil {
+				a.passes = new(passes)
+			}
 			a.passes[i] = pass{st, st.gen}
 			st.enter(now, a.cost)
 			a.probe = a.probe || st.phase == probing
@@ -89,16 +96,21 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 	return true
 }
 
+// passes reports whether the limits let anything of that cost pass, so that they need
+// not be asked.
+func (g *gate) passes(cost int) bool { return cost <= 1 && g.lax.Load() }
+
 // charge takes from the limits for an attempt that has just opened its
 // connection. It reports false when they do not admit it now.
-func (g *gate) charge(now int64, sc *scopes, a *attempt) bool {
+func (g *gate) charge(now int64, a *attempt) bool {
+	sc := a.scopes()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.opened(a)
-	if _, wait := g.wait(now, sc, a.cost, false); wait != 0 && !g.observe {
+	if _, wait := g.wait(now, &sc, a.cost, false); wait != 0 && !g.observe {
 		return false
 	}
-	g.take(now, sc, a.cost)
+	g.take(now, &sc, a.cost)
 	a.charged, a.taken = true, now
 	g.relax()
 	return true
@@ -109,7 +121,7 @@ func (g *gate) charge(now int64, sc *scopes, a *attempt) bool {
 func (g *gate) opened(a *attempt) {
 	if a.opening {
 		a.opening = false
-		for _, s := range a.scopes {
+		for _, s := range a.scopes() {
 			if g.opening[s] = g.opening[s].plus(-a.cost, -1); g.opening[s].calls == 0 {
 				delete(g.opening, s)
 			}
@@ -239,7 +251,8 @@ func (g *gate) tell(t time.Time, sc *scopes, n int) {
 	if len(g.relaxed) == 0 {
 		return
 	}
-	if _, all := g.cells.sum(); all > g.charged+g.passed {
+	_, all := g.cells.sum()
+	if all += g.unasked.Load(); all > g.charged+g.passed {
 		n += int(all - g.charged - g.passed)
 		g.passed = all - g.charged
 	}

@@ -8,9 +8,7 @@ import (
 
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
-	"github.com/flyball-go/flyball/internal/current"
 	"github.com/flyball-go/flyball/retry"
-	"github.com/flyball-go/flyball/throttle"
 )
 
 // attempt is one run of a closure, from the grant to the release of its slot.
@@ -20,17 +18,14 @@ import (
 // It belongs to the goroutine that runs the closure, but for what mu guards and
 // for the links, which core.runMu guards.
 type attempt struct {
-	context.Context // of the request, with a cancel of its own
-	cancel          context.CancelCauseFunc
-	timeout         context.CancelFunc // nil: no attempt timeout
-	out             outcome
+	life lifetime
+	out  outcome
 
 	core   *core
 	r      *request
 	key    *lane
-	class  class // that of key, and the way from the request to its attempt
-	scopes scopes
-	passes [throttle.Bucket + 1]pass
+	class  class   // that of key, and the way from the request to its attempt
+	passes *passes // nil: none
 	lease  lease
 	permit breaker.Permit
 
@@ -39,6 +34,8 @@ type attempt struct {
 	seq     uint64 // of its start; 0: it has not started
 	granted int64
 	began   int64 // start of the closure: the gate's last look
+	over    int64 // its end
+	prompt  bool  // granted just now, on this goroutine
 	last    error // of the attempt before
 
 	taken     int64 // when the limits were charged
@@ -59,6 +56,7 @@ type attempt struct {
 
 	cell       *cell    // of an inline call, which is in no list
 	prev, next *attempt // in core.running
+	then       *attempt // in crew
 	reported   bool     // as stuck; guarded by core.runMu
 
 	mu      sync.Mutex
@@ -71,15 +69,6 @@ type attempt struct {
 
 // token finds the attempt in a context.
 type token struct{}
-
-// Value returns the attempt for the governor's own key and for that of
-// retry.FromContext, and otherwise what the context that Submit was given has.
-func (a *attempt) Value(key any) any {
-	if key == (token{}) || key == (current.Key{}) {
-		return a
-	}
-	return a.Context.Value(key)
-}
 
 // AttemptInfo is for retry.FromContext. What it reads is not written after the
 // closure began.
@@ -99,7 +88,7 @@ func attemptOf(ctx context.Context, c *core) *attempt {
 			}
 			ctx = a.r.ctx // over, or of another governor: look further out
 		case *inlineCall: // over
-			ctx = a.Context
+			ctx = a.Context // an inlineCall's
 		default:
 			return nil
 		}
@@ -115,8 +104,8 @@ func (a *attempt) runs() bool {
 }
 
 // attempt makes the attempt that r is about to be granted.
-func (c *core) attempt(r *request, l *lane, sc scopes, ls lease) *attempt {
-	a := &attempt{core: c, r: r, key: l, scopes: sc, lease: ls, cost: int(r.cost), n: 1}
+func (c *core) attempt(r *request, l *lane, ls lease) *attempt {
+	a := &attempt{core: c, r: r, key: l, lease: ls, cost: int(r.cost), n: 1}
 	if r.hist != nil {
 		a.n = r.hist.attempts + 1
 		if k := r.hist.kept; k != nil {
@@ -129,36 +118,34 @@ func (c *core) attempt(r *request, l *lane, sc scopes, ls lease) *attempt {
 // start hands a to the goroutine that runs it. The actor calls it.
 func (c *core) start(a *attempt, now int64) {
 	a.granted = now
-	a.Context, a.cancel = context.WithCancelCause(a.r.ctx)
 	a.class = class{laneKey: a.key.laneKey, lane: a.key, att: a}
 	a.r.class.Store(&a.class)
 	c.track(a)
-	if a.r.resident() {
-		a.r.hist.kept = nil
-		a.r.hist.grant <- a // has room: a request is granted once at a time
+	if resident := a.r.resident(); resident != nil {
+		if a.r.hist != nil {
+			a.r.hist.kept = nil
+		}
+		a.r.send(resident, a)
 		return
 	}
-	go c.work(a)
-}
-
-// work runs attempts of one request until it is complete or goes back to the
-// queue without its connection.
-func (c *core) work(a *attempt) {
-	for a != nil {
-		a = c.try(a)
-	}
+	c.crew.run(a)
 }
 
 // try runs one attempt. Under KeepConn it waits for the grant of the next one,
 // and returns that.
 func (c *core) try(a *attempt) (next *attempt) {
 	defer func() { next = c.settle(a) }() // also when the closure ends the goroutine
+	c.run(a)
+	return nil
+}
+
+// run brings a to its closure, and calls it if nothing speaks against that.
+func (c *core) run(a *attempt) {
 	a.out = c.prepare(a)
 	if a.out.kind == ran {
 		a.out.kind = exited // until it returns
 		a.call()
 	}
-	return nil
 }
 
 // outcome is how an attempt ended.
@@ -198,7 +185,7 @@ func (c *core) prepare(a *attempt) outcome {
 	if a.lease != nil {
 		if err := c.connect(a); err != nil {
 			switch {
-			case a.Context.Err() != nil:
+			case a.Err() != nil:
 				return outcome{kind: cancelled}
 			case c.now() >= r.startBy():
 				return outcome{kind: late}
@@ -207,7 +194,7 @@ func (c *core) prepare(a *attempt) outcome {
 		}
 	}
 	if a.opening {
-		ok := c.gate.charge(c.now(), &a.scopes, a)
+		ok := c.gate.charge(c.now(), a)
 		c.freed() // lanes may have waited for this opening to become a start
 		if !ok {
 			return outcome{kind: undone}
@@ -224,16 +211,18 @@ func (c *core) prepare(a *attempt) outcome {
 			return outcome{broken, err}
 		}
 	}
-	if a.Context.Err() != nil {
+	if a.Err() != nil {
 		return outcome{kind: cancelled}
 	}
-	if limit := c.cutOff(); limit > 0 {
-		a.Context, a.timeout = context.WithTimeout(a.Context, limit)
-	}
-	if a.began = c.now(); a.began > r.startBy() {
+	if a.prompt && c.breaker == nil && r.flags&dated == 0 {
+		a.began = a.granted
+	} else if a.began = c.now(); a.began > r.startBy() {
 		return outcome{kind: late}
 	}
-	ok, wake := c.gate.commit(a.began, &a.scopes, a)
+	if limit := c.cutOff(); limit > 0 {
+		a.expire(add(a.began, limit))
+	}
+	ok, wake := c.gate.commit(a.began, a)
 	if wake {
 		c.wakeUp()
 	}
@@ -246,7 +235,7 @@ func (c *core) prepare(a *attempt) outcome {
 
 // connect makes the connection ready, until the latest start.
 func (c *core) connect(a *attempt) error {
-	ctx := a.Context
+	ctx := context.Context(a)
 	if by := a.r.startBy(); by != forever && !a.lease.Ready() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, c.gate.time(by))

@@ -208,7 +208,7 @@ func (in *inlineCall) describe() *attempt {
 	in.sel.refs.Add(1)
 	l := in.sel.apart(in.sel.class(in.ask, 0))
 	a := &attempt{
-		Context: in, cancel: in.cancel, core: c, r: r, key: l, scopes: l.scopes(),
+		life: lifetime{in: in}, core: c, r: r, key: l,
 		cost: int(r.cost), n: 1, seq: in.seq, granted: in.began, began: in.began, taken: in.began,
 	}
 	a.class = class{laneKey: l.laneKey, lane: l, att: a}

@@ -48,10 +48,13 @@
 // goroutine, once a slot, an idle connection, the limits and the breaker were had at
 // once: the actor is not asked, which is most of what a call costs otherwise. With a
 // cooldown anywhere, a pause, a request that waits, a connection that has to be
-// opened, or KeepConn, it is queued like any other. What a closure sees of all this
-// is its goroutine: runtime.Goexit ends the caller's, when everything has been given
-// back. Later attempts of a call that was refused run on workers. Submit goes the same
-// way to a worker of its own.
+// opened, or KeepConn, it is queued like any other, and its closure runs on the
+// caller's goroutine when it is granted: runtime.Goexit ends that, when everything has
+// been given back. Only later attempts of a call that began on the fast path and was
+// refused run on workers. Submit goes the same way to a worker.
+//
+// Whoever leaves something for the actor, a request that can probably start at once or
+// a slot, does the actor's work on it by himself when nobody else is at it.
 //
 // # Promises
 //
@@ -65,11 +68,12 @@
 // # Concurrency
 //
 // Everything here may be used by any number of goroutines at once, also from
-// inside closures and listeners. Closures run on the governor's workers, except
-// those of Stream, which run on the caller's goroutine, as Map reads its input, and
-// of Do, which may. A governor owns one goroutine, a Group none; each closure that
-// runs on a worker has one more. What is called in the actor
-// (limiters, a breaker, a context's methods) must return at once; adapters, predicates, hooks and
+// inside closures and listeners. Closures of Submit and Map run on the governor's
+// workers, those of Do and Stream on the caller's goroutine, as Map reads its input. A
+// governor owns one goroutine, a Group none; each closure that runs on a worker has one
+// more, which may then run another's, so it must leave its goroutine as it found it
+// (runtime.LockOSThread). What is called in the actor, or by who does its work
+// (limiters, a breaker, a context's methods), must return at once; adapters, predicates, hooks and
 // listeners are called outside it and under no lock of ours, but adapters and
 // predicates delay the slot of the attempt they are asked about.
 //

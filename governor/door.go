@@ -16,6 +16,7 @@ type door struct {
 	// called under it.
 	mu         sync.Mutex
 	head, tail *request // submitted, linked by next
+	inbox      int      // how many those are
 	msgs       []message
 	seq        atomic.Uint64 // the number of the last request; written under mu
 	waiting    int           // accepted requests that have not started: what MaxQueue bounds
@@ -89,6 +90,7 @@ func (d *door) enter(r *request) error {
 		d.tail.next = r
 	}
 	d.tail = r
+	d.inbox++
 	return nil
 }
 
@@ -194,19 +196,29 @@ func (d *door) post(m message) {
 	d.mu.Unlock()
 }
 
-// take empties the inbox.
-func (d *door) take(buf []message) (*request, []message) {
+// take empties the inbox, or takes the first submissions when there are more than
+// most.
+func (d *door) take(buf []message, most int) (first *request, msgs []message, more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r := d.head
-	d.head, d.tail = nil, nil
+	r, n := d.head, d.inbox
+	if n > most {
+		last := r
+		for range most - 1 {
+			last = last.next
+		}
+		d.head, last.next = last.next, nil
+		d.inbox -= most
+		return r, buf, true
+	}
+	d.head, d.tail, d.inbox = nil, nil, 0
 	buf = append(buf, d.msgs...)
 	clear(d.msgs)
 	d.msgs = d.msgs[:0]
 	if cap(d.msgs) > 1024 {
 		d.msgs = nil
 	}
-	return r, buf
+	return r, buf, false
 }
 
 // close lets nobody in any more, neither here nor past the door.

@@ -238,7 +238,7 @@ func compareWithModel(t *testing.T, seed uint64) {
 	ageing := []float64{0, 40.37, 1000.37}[seed%3] // ages that are equal are in no order
 	tenants, priorities, costs := pick(12), pick(4), pick(20)
 	counted := 0
-	s := &sched{lanes: make(map[laneKey]*lane), count: func(n int) { counted += n }, ageing: ageing}
+	s := &sched{count: func(n int) { counted += n }, ageing: ageing}
 	m := &fairModel{ageing: ageing}
 	sel := new(selector)
 	var parked laneList
@@ -357,8 +357,8 @@ func compareWithModel(t *testing.T, seed uint64) {
 				could += len(ml.reqs)
 			}
 		}
-		if s.n != waits || counted != could || len(s.lanes) != len(m.lanes) {
-			t.Fatalf("step %d: %d requests in %d lanes wait, of which %d could go; want %d, %d and %d", step, s.n, len(s.lanes), counted, waits, len(m.lanes), could)
+		if s.n != waits || counted != could || s.lanes.len() != len(m.lanes) {
+			t.Fatalf("step %d: %d requests in %d lanes wait, of which %d could go; want %d, %d and %d", step, s.n, s.lanes.len(), counted, waits, len(m.lanes), could)
 		}
 	}
 }
@@ -381,7 +381,7 @@ func name(l *lane) any {
 // have one tag of two, and ages are kept only where priorities differ.
 func TestManyLanesAreInTwoRounds(t *testing.T) {
 	const lanes, each = 100_000, 3
-	s := &sched{lanes: make(map[laneKey]*lane), count: func(int) {}, ageing: 1e9}
+	s := &sched{count: func(int) {}, ageing: 1e9}
 	sel := new(selector)
 	for i := range lanes * each {
 		l := s.lane(laneKey{sel: sel, tenant: fmt.Sprint(i % lanes)}, lanes)
@@ -398,14 +398,14 @@ func TestManyLanesAreInTwoRounds(t *testing.T) {
 		}
 		s.started(l)
 	}
-	if s.n != 0 || len(s.lanes) != 0 || len(s.ready.fair.levels) != 0 {
-		t.Errorf("%d requests in %d lanes and %d levels are left", s.n, len(s.lanes), len(s.ready.fair.levels))
+	if s.n != 0 || s.lanes.len() != 0 || len(s.ready.fair.levels) != 0 {
+		t.Errorf("%d requests in %d lanes and %d levels are left", s.n, s.lanes.len(), len(s.ready.fair.levels))
 	}
 }
 
 // Virtual time begins again at zero when it has become too large, here eight times.
 func TestTenantsShareWhenVirtualTimeOverflows(t *testing.T) {
-	s := &sched{lanes: make(map[laneKey]*lane), count: func(int) {}}
+	s := &sched{count: func(int) {}}
 	sel := new(selector)
 	var seq uint64
 	add := func(tenant string, weight int32) {

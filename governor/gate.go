@@ -22,10 +22,12 @@ type gate struct {
 	word word
 	_    [56]byte // what follows is hardly ever written
 
-	seq    atomic.Uint64 // number of the last start but for inline calls
-	lax    atomic.Bool   // the limits let everything pass; written under mu
-	panics atomic.Uint64 // of the guess schedule
-	base   time.Time
+	seq     atomic.Uint64 // number of the last start but for inline calls
+	lax     atomic.Bool   // the limits let everything pass; written under mu
+	unasked atomic.Uint64 // attempts that passed the limits unasked and went well
+	stirred atomic.Bool   // changed or debts has something; written under mu
+	panics  atomic.Uint64 // of the guess schedule
+	base    time.Time
 
 	slots   int
 	maxKeys int
@@ -149,6 +151,7 @@ type change struct {
 func (g *gate) touch(st *scope) {
 	if !st.touched {
 		st.touched = true
+		g.stirred.Store(true)
 		g.changed = append(g.changed, st)
 	}
 }
@@ -179,11 +182,12 @@ func (g *gate) guessDelay(step backoff.Step) (d time.Duration) {
 
 // commit is an attempt's last look before its closure. It draws the attempt's
 // start sequence and reports whether the attempt may start.
-func (g *gate) commit(now int64, sc *scopes, a *attempt) (ok, wake bool) {
+func (g *gate) commit(now int64, a *attempt) (ok, wake bool) {
 	a.seq = g.seq.Add(1) // before the load of hold: see receive
 	if !g.word.held() {
 		return true, false
 	}
+	sc := a.scopes()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.paused {
@@ -201,7 +205,7 @@ func (g *gate) commit(now int64, sc *scopes, a *attempt) (ok, wake bool) {
 			return false, false
 		}
 	}
-	for _, p := range a.passes {
+	for _, p := range a.passes.all() {
 		if p.st != nil && p.st.gen == p.gen && p.st.phase == probing {
 			p.st.at = add(now, g.patient)
 			g.timers.fix(p.st)

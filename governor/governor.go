@@ -71,8 +71,8 @@ func (c *core) open() {
 	c.done = make(chan struct{})
 	c.nextStuck = forever
 	c.watches = make(watches)
-	c.sched.lanes = make(map[laneKey]*lane)
-	c.sched.count = c.gate.word.queue
+	c.sched.count = c.gate.word.recount
+	c.crew.work = c.work
 	g := &c.gate
 	g.base = time.Now()
 	g.slots, g.maxKeys, g.patient = c.slots, c.maxKeys, c.probePatience
@@ -153,6 +153,7 @@ func (c *core) spent(sel *selector) bool {
 // connPool is a pool without its type parameters.
 type connPool interface {
 	idle(sel any) bool
+	lend(sel any) (lease, bool)
 	reserve(sel any) (lease, bool)
 	notBefore(sel any) time.Time
 	refusal(sel any) error
@@ -168,6 +169,15 @@ type lease interface {
 	Ready() bool
 	Release()
 	Discard(cause error)
+}
+
+// unused gives back a lease of which nothing was used.
+func unused(ls lease) {
+	if l, ok := ls.(interface{ Unused() }); ok {
+		l.Unused()
+	} else if ls != nil {
+		ls.Release() // a Reservation knows
+	}
 }
 
 // pooled makes a pool a connPool.
@@ -187,7 +197,16 @@ func (p pooled[S, C]) isBad(err error) bool        { return p.p.IsBad(err) }
 func (p pooled[S, C]) onFree(fn func())            { p.p.OnFree(fn) }
 func (p pooled[S, C]) stats() pool.Stats           { return p.p.Stats() }
 
+// lend is reserve for an idle connection that needs no check.
+func (p pooled[S, C]) lend(sel any) (lease, bool) {
+	l, ok := p.p.Lend(p.of(sel))
+	return l, ok
+}
+
 func (p pooled[S, C]) reserve(sel any) (lease, bool) {
+	if l, ok := p.p.Lend(p.of(sel)); ok {
+		return l, ok // a Reservation costs an allocation
+	}
 	r, ok := p.p.Reserve(p.of(sel))
 	return r, ok
 }

@@ -140,7 +140,7 @@ func (c *core) SetMaxQueue(n int) error {
 			order = func(a, b *request) int { return cmp.Compare(b.seq, a.seq) }
 		}
 		var all []*request // what waits out a backoff has been begun, and stays
-		for _, l := range c.sched.lanes {
+		for l := range c.sched.lanes.all {
 			all = append(all, l.all()...)
 		}
 		slices.SortFunc(all, order)
@@ -154,7 +154,7 @@ func (c *core) SetMaxQueue(n int) error {
 // victim returns the oldest waiting request of the lowest priority. It looks at
 // every lane.
 func (c *core) victim() (v *request) {
-	for _, l := range c.sched.lanes {
+	for l := range c.sched.lanes.all {
 		if r := l.first(); v == nil || l.priority < v.lane().priority || l.priority == v.lane().priority && r.seq < v.seq {
 			v = r
 		}

@@ -210,22 +210,16 @@ func (c *core) express(r *request, now int64) bool {
 	sel := r.sel()
 	var ls lease
 	if c.pool != nil {
-		if !c.pool.idle(sel.value) { // who has to open one is sent by the actor
-			c.releaseSlot(nil, false)
-			return false
-		}
 		var ok bool
-		if ls, ok = c.pool.reserve(sel.value); !ok {
+		if ls, ok = c.pool.lend(sel.value); !ok { // who has to open one is sent by the actor
 			c.releaseSlot(nil, false)
 			return false
 		}
 	}
 	l := sel.apart(r.class.Load())
-	a := c.attempt(r, l, l.scopes(), ls)
-	if ls != nil && !ls.Ready() || !c.gate.enter(now, &a.scopes, a, false) {
-		if ls != nil {
-			ls.Release()
-		}
+	a, sc := c.attempt(r, l, ls), l.scopes()
+	if !c.gate.enter(now, &sc, a, false) {
+		unused(ls)
 		c.releaseSlot(nil, false)
 		return false
 	}
@@ -317,20 +311,25 @@ func (i *inlined[S, C]) settle(t task, r **request, out outcome) {
 
 // settleFor settles an attempt that ran on the goroutine of Do. What reads errors is
 // the user's, and may end its goroutine, which is not to be the caller's.
-func (c *core) settleFor(a *attempt) {
+func (c *core) settleFor(a *attempt) *attempt {
 	if !(a.out.kind == ran && a.out.err != nil || a.out.kind == polled) {
-		c.settle(a)
-		return
+		return c.settle(a)
 	}
+	return c.settleApart(a)
+}
+
+// settleApart settles on a goroutine of its own.
+func (c *core) settleApart(a *attempt) (next *attempt) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer c.settle(a)
-		if l := a.key; c.weight != nil && l != a.r.sel().alone { // it may go back into the queue
+		defer func() { next = c.settle(a) }()
+		if l := a.key; a.cell != nil && c.weight != nil && l != a.r.sel().alone { // it may go back into the queue
 			l.weight = c.weigh(l.tenant)
 		}
 	}()
 	<-done
+	return next
 }
 
 // rerun is the task of a request that began inline.
@@ -345,6 +344,8 @@ func (t *rerun[C, R]) open(ctx context.Context, l lease) error { return dial[C](
 func (t *rerun[C, R]) run(a *attempt) error { return call(a, t.request, t.fn, &t.val) }
 
 func (t *rerun[C, R]) completed() {}
+
+func (t *rerun[C, R]) mailbox() *mailbox { return nil }
 
 func (t *rerun[C, R]) clear() {
 	var none R

@@ -70,14 +70,14 @@ func TestHealthyDoRunsOnTheCallersGoroutine(t *testing.T) {
 		if at, _ := Submit(t.Context(), g, "", where).Result(t.Context()); at == goroutine() {
 			t.Error("Submit ran on the caller's goroutine")
 		}
-		if at, err := Do(t.Context(), g.With(Ask{KeepConn: true}), "", where); at == goroutine() || err != nil {
-			t.Errorf("KeepConn ran on the caller's goroutine, %v", err)
+		if at, err := Do(t.Context(), g.With(Ask{KeepConn: true}), "", where); at != goroutine() || err != nil {
+			t.Errorf("KeepConn ran on goroutine %s, %v; want %s", at, err, goroutine())
 		}
 		g.Pause()
 		time.AfterFunc(time.Second, g.Resume)
 		start := time.Now()
-		if at, err := Do(t.Context(), g, "", where); at == goroutine() || err != nil || time.Since(start) != time.Second {
-			t.Errorf("in a pause it ran on the caller's goroutine, or after %v, %v", time.Since(start), err)
+		if at, err := Do(t.Context(), g, "", where); at != goroutine() || err != nil || time.Since(start) != time.Second {
+			t.Errorf("in a pause it ran on goroutine %s after %v, %v; want %s", at, time.Since(start), err, goroutine())
 		}
 		synctest.Wait() // the actor sees that nothing waits
 		if at, _ := Do(t.Context(), g, "", where); at != goroutine() {

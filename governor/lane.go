@@ -26,7 +26,12 @@ type class struct {
 // lane is the queue of one selector, tenant, bucket and priority, in submission
 // order. The actor owns it.
 type lane struct {
-	class
+	class // its key is not changed, even when nothing is left in the lane
+	laneState
+}
+
+// laneState is all of a lane that begins anew with it.
+type laneState struct {
 	head, tail *request       // in submission order, linked
 	returned   heap[*history] // of those that came back, where their place was taken
 	n          int
@@ -48,6 +53,9 @@ type lane struct {
 	age    int64  // what it is sorted by in fair.ages
 	ageIdx int32
 }
+
+// scopes are what the attempt belongs to.
+func (a *attempt) scopes() scopes { return a.key.scopes() }
 
 func (l *lane) when() int64   { return l.at }
 func (l *lane) index() *int32 { return &l.idx }

@@ -25,7 +25,7 @@ func (c *core) learn(a *attempt, err error) (refused []throttle.Scope) {
 			c.emit(event.Event{Kind: event.Learned, Request: a.r.seq, Attempt: a.n, Scope: sig.Scope.String(), Delay: sig.Delay, Source: sig.Source, Err: err})
 			continue
 		}
-		if l := sig.Scope.Level; l != throttle.Request && a.scopes[l] != sig.Scope {
+		if l := sig.Scope.Level; l != throttle.Request && a.scopes()[l] != sig.Scope {
 			alone := sig // a pause of others must not let this one repeat its call at once
 			alone.Scope = throttle.Scope{Level: throttle.Request}
 			c.received(alone, at, now, a, err)
@@ -54,7 +54,7 @@ func (a *attempt) narrowed(sig throttle.Signal, sigs []throttle.Signal) bool {
 		alike := o.Kind == sig.Kind || o.Kind == throttle.KindUnknown || sig.Kind == throttle.KindUnknown
 		o.Scope = own(o.Scope, &a.key.laneKey)
 		l := o.Scope.Level
-		ours := l == throttle.Request || a.scopes[l] == o.Scope
+		ours := l == throttle.Request || a.scopes()[l] == o.Scope
 		narrower := l == throttle.Request || sig.Scope.Level == throttle.Host
 		return said && alike && ours && narrower && l != sig.Scope.Level
 	})

@@ -19,10 +19,9 @@ const (
 
 // lifecycle is what Shutdown and Close share with each other.
 type lifecycle struct {
-	mu     sync.Mutex
-	asked  stage
-	grace  time.Time  // end of CloseGrace, from the first Close on
-	atRest sync.Mutex // makes commands to an ended actor run one at a time
+	mu    sync.Mutex
+	asked stage
+	grace time.Time // end of CloseGrace, from the first Close on
 }
 
 // Shutdown refuses new requests, waits until those accepted are complete, gives
@@ -125,7 +124,7 @@ func (c *core) advance(s stage) {
 
 // dropAll completes everything that waits with err.
 func (c *core) dropAll(err error) {
-	for _, l := range c.sched.lanes {
+	for l := range c.sched.lanes.all {
 		for _, r := range l.all() {
 			c.drop(r, c.stopError(r, err))
 		}
@@ -141,7 +140,7 @@ var errClosing error = &executed{ErrClosed}
 
 // stop cancels everything that runs.
 func (c *core) stop() {
-	var cancels []context.CancelCauseFunc // called under no lock: contexts have children of the user's
+	var cancels []func(cause error) // called under no lock: contexts have children of the user's
 	c.runMu.Lock()
 	c.stopping = true
 	for a := c.running.head; a != nil; a = a.next {
@@ -238,8 +237,8 @@ func (c *core) post(do func()) {
 func (c *core) ask(do func()) {
 	select {
 	case <-c.done:
-		c.life.atRest.Lock()
-		defer c.life.atRest.Unlock()
+		c.turn.Lock()
+		defer c.turn.Unlock()
 		do()
 		return
 	default:
@@ -254,8 +253,8 @@ func (c *core) ask(do func()) {
 	select {
 	case <-done: // just before the end
 	default:
-		c.life.atRest.Lock()
-		defer c.life.atRest.Unlock()
+		c.turn.Lock()
+		defer c.turn.Unlock()
 		do()
 	}
 }

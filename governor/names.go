@@ -12,8 +12,9 @@ type refs = atomic.Int64
 // names knows the selectors in use, so that a request carries a pointer instead
 // of a boxed S, and scopes have a text for it.
 type names[S comparable] struct {
-	// mu guards m. refs rise only under it, so an entry without any can be
-	// removed under it. Nothing of the user's runs under it but the comparison
+	// mu guards m. refs rise under it, or while the entry is hot, which nothing
+	// becomes otherwise. So an entry without any, that is not hot, can be removed
+	// under it. Nothing of the user's runs under it but the comparison
 	// of selectors, which may panic: hence lookup's defer.
 	mu     sync.RWMutex
 	m      map[S]*named[S]
@@ -32,6 +33,14 @@ type named[S comparable] struct {
 
 // get returns the selector of sel, with a reference for the caller.
 func (n *names[S]) get(sel S, c *core) (*selector, error) {
+	if m := n.hot.Load(); m != nil && m.key == sel {
+		// Who sweeps forgets the hot one before he reads refs: if it is still hot he
+		// sees this one.
+		if m.refs.Add(1); n.hot.Load() == m {
+			return &m.selector, nil
+		}
+		m.refs.Add(-1)
+	}
 	if s, err := n.lookup(sel); s != nil || err != nil {
 		return s, err
 	}
@@ -46,12 +55,12 @@ func (n *names[S]) get(sel S, c *core) (*selector, error) {
 		return &s.selector, nil
 	}
 	if n.missed++; len(n.m) >= n.sweep || len(n.m) >= n.most && n.missed > n.most/8 {
+		n.hot.Store(nil)
 		for k, s := range n.m {
 			if s.refs.Load() == 0 {
 				delete(n.m, k)
 			}
 		}
-		n.hot.Store(nil)
 		n.sweep, n.missed = max(64, 2*len(n.m)), 0
 	}
 	if len(n.m) >= n.most {
@@ -79,6 +88,9 @@ func (n *names[S]) lookup(sel S) (s *selector, err error) {
 	if m := n.m[sel]; m != nil {
 		s = &m.selector
 		s.refs.Add(1) // under mu, so it was not swept
+		if n.hot.Load() != m {
+			n.hot.Store(m)
+		}
 	}
 	return s, nil
 }

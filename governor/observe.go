@@ -59,7 +59,8 @@ func (c *core) letBe(a *attempt, refused []throttle.Scope, now int64) fate {
 	switch {
 	case a.final, r.flags&noRetry != 0, r.cause() != nil:
 	case len(refused) > 0:
-		cd := c.gate.cooldown(&a.scopes)
+		sc := a.scopes()
+		cd := c.gate.cooldown(&sc)
 		if until := add(now, a.pause); cd.until < until {
 			cd = cooldown{scope: throttle.Scope{Level: throttle.Request}, until: until}
 		}

@@ -65,12 +65,10 @@ func (c *core) serve(l *lane, now int64) {
 	if c.observe {
 		c.foresee(r, &sc, now)
 	}
-	a := c.attempt(r, l, sc, ls)
+	a := c.attempt(r, l, ls)
 	if !c.gate.enter(now, &sc, a, opening) {
 		// A signal came in between, or the idle connection went: look again.
-		if ls != nil {
-			ls.Release()
-		}
+		unused(ls)
 		return
 	}
 	if l.kept {
@@ -103,12 +101,16 @@ func (c *core) admits(l *lane, sc *scopes, r *request, now int64, pooled bool) b
 		c.sched.join(l, q)
 		return false
 	}
-	return c.affordable(l, sc, r, now, pooled && !c.pool.idle(l.sel.value))
+	return c.affordable(l, sc, r, now, pooled)
 }
 
 // affordable reports whether the limits admit r, and if not takes its lane, or
 // everything, out of turn until they may.
-func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, opening bool) bool {
+func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled bool) bool {
+	if c.gate.passes(int(r.cost)) {
+		return true
+	}
+	opening := pooled && !c.pool.idle(l.sel.value)
 	per, wait := c.gate.limited(now, sc, int(r.cost), opening)
 	if wait != 0 && !c.limitWait.Swap(true) {
 		// What an attempt gives back from here on makes the actor ask again. It may

@@ -36,7 +36,6 @@ func (c *core) arrive(r *request, now int64) {
 // join puts r into lane l, as waiting.
 func (c *core) join(l *lane, r *request, counted bool) {
 	r.place = inLane
-	c.gate.word.waits() // before it counts in queued no more
 	c.sched.add(l, r, counted)
 	c.mind(r)
 	c.fresh = append(c.fresh, r)
@@ -93,7 +92,7 @@ func (c *core) sweep(now, last int64) {
 	if !c.gate.word.held() || c.observe || !c.anybodyMinds(now, last) {
 		return
 	}
-	for _, l := range c.sched.lanes {
+	for l := range c.sched.lanes.all {
 		sc := l.scopes()
 		cd := c.gate.cooldown(&sc)
 		if cd.until == 0 || c.minding == 0 && (c.maxWait < 0 || cd.until-now <= int64(c.maxWait)) {
@@ -154,8 +153,8 @@ func (c *core) turnAway(r *request, err error) {
 func (c *core) end(r *request, err error) {
 	resident := r.resident()
 	c.finish(r, 0, err, true)
-	if resident {
-		r.hist.grant <- nil // has room: who waits there has been sent nothing else
+	if resident != nil {
+		r.send(resident, nil)
 	}
 }
 

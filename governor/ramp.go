@@ -17,7 +17,14 @@ const idleScope = 15 * time.Minute
 
 // leave ends an attempt's part in the scopes it passed, and tells the limits
 // what came of it. ok says that the closure succeeded.
-func (g *gate) leave(now int64, sc *scopes, a *attempt, ok bool, refused []throttle.Scope) (wake bool) {
+func (g *gate) leave(now int64, a *attempt, ok bool, refused []throttle.Scope) (wake bool) {
+	if a.lax && a.passes == nil && !a.opening && (a.seq == 0 || ok && !a.metered) {
+		if a.lax = false; a.seq != 0 {
+			g.unasked.Add(1)
+		}
+		return false
+	}
+	sc := a.scopes()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if a.opening {
@@ -25,8 +32,8 @@ func (g *gate) leave(now int64, sc *scopes, a *attempt, ok bool, refused []throt
 		wake = true
 	}
 	g.settleUp(now, a)
-	for i := range a.passes {
-		if st := a.passes[i].st; st != nil && st.gen == a.passes[i].gen {
+	for _, p := range a.passes.all() {
+		if st := p.st; st != nil && st.gen == p.gen {
 			grew := st.leave(ok)
 			switch {
 			case st.phase == probing && ok:
@@ -45,15 +52,15 @@ func (g *gate) leave(now int64, sc *scopes, a *attempt, ok bool, refused []throt
 			g.touch(st)
 			wake = true
 		}
-		a.passes[i] = pass{}
 	}
+	a.passes = nil
 	t, sent := g.time(now), g.time(a.began)
 	if a.seq == 0 || !ok && len(refused) == 0 {
 		return wake
 	}
 	defer g.relax()
 	if len(refused) > 0 {
-		g.tell(t, sc, 0) // of those before it
+		g.tell(t, &sc, 0) // of those before it
 	}
 	for _, l := range g.limits {
 		key := sc[l.Per].Key
@@ -101,7 +108,7 @@ func (g *gate) firstItem(now int64, a *attempt) (wake bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, p := range a.passes {
+	for _, p := range a.passes.all() {
 		if p.st != nil && p.st.gen == p.gen && p.st.phase == probing {
 			g.ramp(p.st, now)
 			wake = true
@@ -197,8 +204,14 @@ func (g *gate) clear(now int64, sc throttle.Scope) bool {
 // is due. last is the latest end of those that now end later than before, 0 when
 // there is none. emit tells of ramps that have begun, owed of what starts turned out to cost.
 func (g *gate) news(buf []*scope, emit func(event.Kind, *scope), owed func(debt)) (changed []*scope, last, next int64) {
+	if !g.stirred.Load() && !g.word.held() {
+		return buf, 0, forever // no scope is in the table
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.stirred.Load() {
+		g.stirred.Store(false)
+	}
 	buf = append(buf, g.changed...)
 	for _, st := range g.changed {
 		st.touched = false

@@ -56,7 +56,7 @@ func Report(ctx context.Context, quotas ...throttle.Quota) error {
 	}
 	a.mu.Lock() // the attempt does not end meanwhile
 	defer a.mu.Unlock()
-	if a.over() {
+	if a.isOver() {
 		return ErrNoAttempt
 	}
 	a.core.tell(a, quotas, false)
@@ -86,7 +86,7 @@ func Settle(ctx context.Context, cost int) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over() {
+	if a.isOver() {
 		return ErrNoAttempt
 	}
 	a.used, a.metered = int32(cost), true
@@ -103,9 +103,9 @@ func attemptIn(ctx context.Context) *attempt {
 	return a
 }
 
-// over reports whether the closure has returned and nothing is held. The caller
+// isOver reports whether the closure has returned and nothing is held. The caller
 // holds a.mu.
-func (a *attempt) over() bool { return a.ended && a.holds == 0 }
+func (a *attempt) isOver() bool { return a.ended && a.holds == 0 }
 
 // tell hands on what an answer that a got said about quotas. refused says that
 // the answer was a refusal, whose signals have been received: how long to pause
@@ -209,7 +209,8 @@ func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (change
 		q.Remaining = -1
 	}
 	t, sent := g.time(now), g.time(a.began)
-	g.tell(t, &a.scopes, 0)
+	sc := a.scopes()
+	g.tell(t, &sc, 0)
 	defer g.relax()
 	for _, l := range g.limits {
 		if l.Per != q.Scope.Level || l.unit != q.Unit {
@@ -251,40 +252,38 @@ func (g *gate) evident(now int64, a *attempt, sc throttle.Scope) (changed, clear
 // take is settled, for only so do those limits give back exactly that count what
 // is open. The caller holds mu.
 func (g *gate) settleUp(now int64, a *attempt) {
-	t := g.time(now)
-	switch {
-	case a.lax:
+	if !a.lax && !a.charged {
+		return
+	}
+	t, sc := g.time(now), a.scopes()
+	if a.lax {
 		a.lax = false
-		if g.tell(t, &a.scopes, 1); a.metered && a.used != 1 {
+		if g.tell(t, &sc, 1); a.metered && a.used != 1 {
+			g.owe(a)
 			for _, l := range g.limits {
 				if !l.calls {
-					l.Limiter.Settle(t, a.scopes[l.Per].Key, 1, int(a.used))
+					l.Limiter.Settle(t, sc[l.Per].Key, 1, int(a.used))
 				}
 			}
 		}
 		return
-	case !a.charged:
-		return
 	}
 	a.charged = false
 	if !a.metered || int(a.used) == a.cost {
-		g.settle(t, &a.scopes, a.cost)
+		g.settle(t, &sc, a.cost)
 		return
 	}
+	g.owe(a)
 	used := int(a.used)
-	if g.word.minded() { // otherwise nobody waits that it would be fair to
-		g.debts = append(g.debts, debt{a.key, max(1, used) - max(1, a.cost)})
-		g.indebted.Store(true)
-	}
 	for i := range g.limits {
 		l := &g.limits[i]
-		key, cost, u := a.scopes[l.Per].Key, l.of(a.cost), l.of(used)
+		key, cost, u := sc[l.Per].Key, l.of(a.cost), l.of(used)
 		if r, ok := l.Limiter.(limiter.Rater); ok && u > cost {
 			if rate := r.Rate(t, key); rate > 0 {
 				if most := float64(cost) + rate*a.core.maxCooldown.Seconds(); float64(u) > most {
 					u = int(most)
 					a.core.count.clamped.Add(1)
-					a.core.emit(event.Event{Kind: event.Clamped, Scope: a.scopes[l.Per].String(), Delay: a.core.maxCooldown, Source: "cost"})
+					a.core.emit(event.Event{Kind: event.Clamped, Scope: sc[l.Per].String(), Delay: a.core.maxCooldown, Source: "cost"})
 				}
 			}
 		}
@@ -296,6 +295,15 @@ func (g *gate) settleUp(now int64, a *attempt) {
 		if l.releases {
 			l.Limiter.(limiter.Releaser).Release(t, key, u)
 		}
+	}
+}
+
+// owe notes what a cost more than it was charged. The caller holds mu.
+func (g *gate) owe(a *attempt) {
+	if g.word.minded() { // otherwise nobody waits that it would be fair to
+		g.stirred.Store(true)
+		g.indebted.Store(true)
+		g.debts = append(g.debts, debt{a.key, max(1, int(a.used)) - max(1, a.cost)})
 	}
 }
 

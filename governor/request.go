@@ -81,7 +81,7 @@ type request struct {
 	state State
 	marks marks
 	mu    sync.Mutex
-	done  chan struct{} // nil until somebody asks for it
+	done  chan struct{} // nil until somebody asks for it; see listen, too
 }
 
 // flags are what a request was submitted with.
@@ -114,6 +114,7 @@ const (
 	cancelAsked marks = 1 << iota // by Cancel
 	hasError                      // its error is hist.result
 	abandoned                     // its error is ErrAbandoned; hist may still be in use
+	chimed                        // done is a chime
 )
 
 // history is what a request remembers that has a latest start of its own, was
@@ -140,9 +141,9 @@ type history struct {
 	until     int64         // end of a backoff or a pause of its own
 	result    error         // of the request; guarded by request.mu
 
-	// grant is for who waits on a goroutine of its own: a stream's caller, or
-	// under KeepConn that of the last attempt.
-	grant chan *attempt
+	// grant is for the worker of the last attempt, which waits under KeepConn.
+	grant mailbox
+	bell  chan struct{} // of grant
 
 	aside bool   // it is to be put behind the others of its lane
 	order uint64 // its place there, as if it had been submitted then; 0: when it was
@@ -161,14 +162,25 @@ type task interface {
 	run(a *attempt) error
 	clear()     // called under request.mu
 	completed() // the request is done; called under no lock, on any goroutine
+
+	// mailbox is that of who waits for grants on a goroutine of its own; nil when
+	// nobody does.
+	mailbox() *mailbox
 }
 
 func (r *request) completed() {}
+
+func (r *request) mailbox() *mailbox { return nil }
 
 // Done returns a channel that is closed when the request is complete.
 func (r *request) Done() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.marks&chimed != 0 {
+		r.marks &^= chimed
+		r.done <- struct{}{} // has room: who listens asks for this channel, too
+		r.done = nil
+	}
 	if r.done == nil {
 		r.done = make(chan struct{})
 		if r.state == Done {
@@ -233,9 +245,16 @@ func (r *request) complete(err error, own bool, count *atomic.Uint64) bool {
 	if own && r.task != nil {
 		r.task.clear()
 	}
-	done, task := r.done, r.task
+	done, task, chime := r.done, r.task, r.marks&chimed != 0
+	if chime {
+		r.marks &^= chimed
+		r.done = nil
+	}
 	r.mu.Unlock()
-	if done != nil {
+	switch {
+	case chime:
+		done <- struct{}{} // has room
+	case done != nil && (task == nil || task.mailbox() == nil): // else it is a bell
 		close(done)
 	}
 	if task != nil {
@@ -278,6 +297,13 @@ func (r *request) wait(ctx context.Context) error {
 	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && c.spent(r.sel())) {
 		return &executed{ErrReentrant} // the request goes on
 	}
+	r.listen(c, ctx.Done())
+	r.mu.Lock()
+	state = r.state
+	r.mu.Unlock()
+	if state == Done { // also if ctx has ended: the result wins
+		return nil
+	}
 	done := r.Done()
 	select {
 	case <-done:
@@ -292,9 +318,46 @@ func (r *request) wait(ctx context.Context) error {
 	}
 }
 
-// resident reports whether somebody waits at hist.grant.
-func (r *request) resident() bool {
-	return r.flags&stream != 0 || r.hist != nil && r.hist.kept != nil
+// listen waits until the request is done or over is closed, if nobody else listens or
+// has asked for Done; who comes later ends it. The first, and mostly the only, one who
+// waits needs no channel of the request's own: a chime has one place and is used again
+// and again. What is sent there is sent once, by who takes the mark chimed away, and it
+// is taken out before the chime is given back.
+func (r *request) listen(c *core, over <-chan struct{}) {
+	r.mu.Lock()
+	if r.state == Done || r.done != nil {
+		r.mu.Unlock()
+		return
+	}
+	chime := c.chime()
+	r.done = chime
+	r.marks |= chimed
+	r.mu.Unlock()
+	select {
+	case <-chime:
+	case <-over:
+		r.mu.Lock()
+		mine := r.marks&chimed != 0 // else it has been taken away: only who set it can have
+		if mine {
+			r.marks &^= chimed
+			r.done = nil
+		}
+		r.mu.Unlock()
+		if !mine {
+			<-chime
+		}
+	}
+	c.chimes.Put(chime)
+}
+
+// resident returns where somebody waits for r to be granted; nil when nobody does,
+// and a worker is to run it.
+func (r *request) resident() *mailbox {
+	m := r.task.mailbox()
+	if m == nil && r.hist != nil && r.hist.kept != nil {
+		m = &r.hist.grant
+	}
+	return m
 }
 
 // history returns r's, made when it has none.

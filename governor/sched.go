@@ -9,9 +9,9 @@ import (
 
 // sched is the scheduler: which lane is next. It knows nothing of gates; what
 // stands in a lane's way is said to it by park and until, and it says what is
-// counted as ready. The actor owns it.
+// counted as ready. It belongs to whoever has the turn.
 type sched struct {
-	lanes map[laneKey]*lane
+	lanes lanes
 	ready turns
 	kept  laneList // in turn, too, and in need of no slot
 	apart laneList // kept ones that wait for a limit
@@ -30,16 +30,13 @@ type sched struct {
 
 // lane returns the lane of key, nil when there would be more than most.
 func (s *sched) lane(key laneKey, most int) *lane {
-	if l := s.lanes[key]; l != nil {
+	if l := s.lanes.get(&key); l != nil {
 		return l
 	}
-	if len(s.lanes) >= most {
+	if s.lanes.len() >= most {
 		return nil
 	}
-	l := new(lane)
-	l.class = class{laneKey: key, lane: l}
-	s.lanes[key] = l
-	return l
+	return s.lanes.add(&key)
 }
 
 // add puts r into l at its place. counted says that r is already counted as
@@ -158,7 +155,7 @@ func (s *sched) drop(l *lane) {
 	s.leaveLine(l)
 	s.unlink(l)
 	s.timed.remove(l)
-	delete(s.lanes, l.laneKey)
+	s.lanes.remove(l)
 }
 
 // park takes l out of turn until wake, in list q of whatever holds it.

@@ -109,8 +109,17 @@ type pass struct {
 	gen uint32
 }
 
+type passes [throttle.Bucket + 1]pass
+
+func (p *passes) all() []pass {
+	if p == nil {
+		return nil
+	}
+	return p[:]
+}
+
 func (a *attempt) passed(st *scope) bool {
-	for _, p := range a.passes {
+	for _, p := range a.passes.all() {
 		if p.st == st {
 			return p.gen == st.gen
 		}

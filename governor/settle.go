@@ -24,6 +24,7 @@ func (c *core) settle(a *attempt) (next *attempt) {
 		a.ended, a.holds = true, 0 // a failed attempt holds nothing
 		a.mu.Unlock()
 	}
+	a.over = c.now()
 	c.attemptEnded(a)
 	f := fate{err: a.out.err}
 	var refused []throttle.Scope
@@ -71,7 +72,7 @@ func (c *core) attemptEnded(a *attempt) {
 		c.repeated(a.r)
 		c.retry.Budget.End()
 	}
-	took, err := c.now()-a.began, a.out.err
+	took, err := a.over-a.began, a.out.err
 	c.calls.add(took)
 	if a.out.kind == polled {
 		err = nil // it went well
@@ -88,8 +89,8 @@ func (c *core) attemptEnded(a *attempt) {
 // before the request completes: whoever has a result may cancel what it came
 // from.
 func (a *attempt) look() {
-	if a.seq != 0 && a.Context.Err() != nil {
-		a.midway = context.Cause(a.Context)
+	if a.seq != 0 && a.Err() != nil {
+		a.midway = context.Cause(a)
 		a.gone = a.r.cause() != nil
 	}
 }
@@ -99,6 +100,7 @@ func (a *attempt) look() {
 func (c *core) settleHeld(a *attempt) {
 	a.look()
 	a.out = outcome{ran, a.held}
+	a.over = c.now()
 	c.attemptEnded(a)
 	var refused []throttle.Scope
 	defer func() {
@@ -142,9 +144,10 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 			return
 		case f.back:
 			c.handBack(a.r, f)
-			c.releaseSlot(a, true)
+			c.gate.word.release()
+			wake = true
 		default:
-			c.releaseSlot(a, wake)
+			wake = c.gate.word.release() || wake || c.bus.Wants(event.Idle)
 			n := a.n
 			if a.out.kind > panicked {
 				n-- // this one did not start
@@ -152,6 +155,9 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 			c.finish(a.r, n, f.err, f.own)
 		}
 		c.untrack(a)
+		if wake { // whoever waits for the result need not wait for this
+			c.help(a.over)
+		}
 	}()
 	defer func() {
 		if !keep && a.lease != nil {
@@ -199,16 +205,17 @@ func (c *core) handBack(r *request, f fate) {
 // stay hands the request back and waits, with its slot and connection, until it
 // is granted again. It returns nil when the request ended in the queue.
 func (c *core) stay(a *attempt, f fate) *attempt {
-	h := a.r.history()
+	h, m := a.r.history(), a.r.task.mailbox()
 	h.kept = a
-	if h.grant == nil {
-		h.grant = make(chan *attempt, 1)
+	if m == nil {
+		m = &h.grant
 	}
 	c.handBack(a.r, f)
 	c.untrack(a)
 	c.wakeUp()
-	next := <-h.grant
+	next, _ := a.r.receive(c, m)
 	if next == nil {
+		a.back = false
 		if a.lease != nil {
 			c.returnConn(a)
 		}
@@ -221,10 +228,13 @@ func (c *core) stay(a *attempt, f fate) *attempt {
 // free ends the attempt's part in everything but its connection and its slot.
 // It reports whether the actor must look again.
 func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
-	now := c.now()
 	o := a.out
+	if o.err != nil {
+		a.over = c.now() // functions of the user's have run since
+	}
+	now := a.over
 	opening, charged := a.opening, a.charged
-	wake = c.gate.leave(now, &a.scopes, a, o.good(), refused)
+	wake = c.gate.leave(now, a, o.good(), refused)
 	if a.seq != 0 || charged {
 		c.relimit()
 	}
@@ -233,9 +243,6 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 		c.freed()
 	}
 	verdict := a.verdict(refused)
-	if a.timeout != nil {
-		a.timeout()
-	}
 	a.cancel(nil)
 	a.seq = 0
 	if a.permitted {
@@ -275,6 +282,8 @@ func (c *core) returnConn(a *attempt) {
 		ls.Discard(o.err)
 	case o.kind == exited && !a.body:
 		ls.Discard(ErrGoexit)
+	case o.kind > panicked:
+		unused(ls)
 	default:
 		ls.Release()
 	}

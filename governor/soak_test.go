@@ -137,7 +137,7 @@ func (s *soak) check(ctx context.Context, sel int, tenant string) {
 	g := &s.g.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, sc := range a.scopes {
+	for _, sc := range a.scopes() {
 		if st := g.table[sc]; st != nil && st.phase == cooling && a.seq > st.learned {
 			s.early.Add(1)
 		}
@@ -258,8 +258,8 @@ func (s *soak) verify() {
 	if n := len(s.g.gate.opening); n != 0 {
 		s.t.Errorf("at rest a cost of %d is still opening", n)
 	}
-	if n := len(s.g.watches) + s.g.timers.len() + len(s.g.sched.lanes); n != 0 {
-		s.t.Errorf("at rest %d watches, %d timers, %d lanes", len(s.g.watches), s.g.timers.len(), len(s.g.sched.lanes))
+	if n := len(s.g.watches) + s.g.timers.len() + s.g.sched.lanes.len(); n != 0 {
+		s.t.Errorf("at rest %d watches, %d timers, %d lanes", len(s.g.watches), s.g.timers.len(), s.g.sched.lanes.len())
 	}
 	if n := s.g.door.waiting; n != 0 {
 		s.t.Errorf("at rest %d count as waiting at the door", n)

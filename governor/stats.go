@@ -109,7 +109,7 @@ func (c *core) snapshot() Stats {
 	s := Stats{
 		Name: c.name, Time: time.Now(), Paused: c.paused, Closed: c.stage != open,
 		Workers: c.slots, InFlight: c.taken(),
-		Queued: c.sched.n + c.backoffs, MaxQueue: c.door.limit(), LaneCount: len(c.sched.lanes), Lanes: c.sched.longest(100),
+		Queued: c.sched.n + c.backoffs, MaxQueue: c.door.limit(), LaneCount: c.sched.lanes.len(), Lanes: c.sched.longest(100),
 		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),
 		Limited: n.limited.Load(), Retried: n.retried.Load(), Again: n.again.Load(), GaveUp: n.gaveUp.Load(),
 		Started: n.started.Load(), Submitted: n.submitted.Load(), Refused: n.refused.Load(),
@@ -141,7 +141,7 @@ func (s *sched) longest(most int) (all []LaneStats) {
 	}
 	var top []*lane
 	full := false // top[most-1] is the last that counts
-	for _, l := range s.lanes {
+	for l := range s.lanes.all {
 		if full && order(l, top[most-1]) >= 0 {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 func TestLongestLanesAreThoseOfAWholeSort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, 9, 10, 11, 19, 20, 21, 1000} {
-		s := &sched{lanes: make(map[laneKey]*lane)}
+		s := new(sched)
 		var want []LaneStats
 		sel := &selector{name: "s"}
 		for i := range n {

@@ -48,11 +48,12 @@ func Submit[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 // When ctx ends while fn waits, Do returns at once; when fn runs, Do returns
 // after fn did.
 //
-// In a healthy governor fn runs on the caller's goroutine, which costs a small part
-// of what Submit and Result do; see the package's comment. Then runtime.Goexit in fn
-// ends that goroutine; where fn runs on a worker Do returns ErrGoexit. A panic in
-// fn is returned as a *PanicError in either case. When Close has given fn up, Do
-// returns ErrAbandoned, but not before fn returns if that is on its goroutine.
+// fn runs on the caller's goroutine, and runtime.Goexit in fn ends that, when all is
+// given back; only what follows a failed call that did not have to wait runs on a
+// worker, where Do returns ErrGoexit. A panic in fn is returned as a *PanicError. When
+// Close has given fn up, Do returns ErrAbandoned, but not before fn returns if that is
+// on its goroutine. In a healthy governor Do costs a small part of what Submit and
+// Result do; see the package's comment.
 //
 // Inside a closure of the same governor Do returns ErrReentrant unless a slot
 // is spare.
@@ -60,15 +61,17 @@ func Do[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, f
 	if v, err, ran := inline(ctx, g, sel, fn); ran {
 		return v, err
 	}
-	t := &closure[C, R]{fn: fn}
 	err := error(nil)
 	if fn == nil {
 		err = ErrNilFunc
 	} else if g.reentrant(ctx, sel) {
 		err = ErrReentrant
 	}
-	g.submit(ctx, &t.request, t, sel, 0, err)
-	<-t.Done()
+	t := &attended[C, R]{closure: closure[C, R]{fn: fn}}
+	if g.submit(ctx, &t.request, t, sel, 0, err) {
+		a, prompt := t.receive(g.core, &t.mail) // from here: a frame less while it waits
+		t.attend(a, &t.mail, prompt)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.val, t.failure()
@@ -114,8 +117,9 @@ type conner[C any] interface {
 	Value() C
 }
 
-// submit brings r to the door. err refuses it beforehand.
-func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, f flags, err error) {
+// submit brings r to the door, and reports whether it got in. err refuses it
+// beforehand.
+func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, f flags, err error) bool {
 	c := g.core
 	r.task, r.ctx, r.flags = t, ctx, f
 	switch {
@@ -140,8 +144,7 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 			if e == nil {
 				r.sel().refs.Add(-1)
 				r.class.Store(nil)
-				next.submit(ctx, r, t, sel, f, nil)
-				return
+				return next.submit(ctx, r, t, sel, f, nil)
 			}
 			err = e
 		}
@@ -149,6 +152,7 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 	if err != nil {
 		c.refuse(r, err)
 	}
+	return err == nil
 }
 
 // wish notes what is asked for.
@@ -190,7 +194,11 @@ func (c *core) admit(r *request, ask *Ask) error {
 	if err := c.door.enter(r); err != nil {
 		return err
 	}
-	c.wakeUp()
+	if c.gate.word.likely(c.slots) {
+		c.help(now)
+	} else {
+		c.wakeUp() // a turn would grow the stack of who has to wait
+	}
 	return nil
 }
 

@@ -50,6 +50,14 @@ func (w *word) held() bool     { return w.v.Load()&holdBit != 0 }
 // queue adds n, which may be negative, to the requests counted as queued.
 func (w *word) queue(n int) { w.v.Add(uint64(int64(n) * queueOne)) }
 
+// recount is queue for requests that are, or come, in lanes.
+func (w *word) recount(n int) {
+	if n < 0 {
+		w.waits() // before they count no more
+	}
+	w.queue(n)
+}
+
 // grant turns one queued request into a used slot. It fails when all slots are
 // used, and then want is set.
 func (w *word) grant(slots int) bool {
@@ -65,6 +73,13 @@ func (w *word) grant(slots int) bool {
 			return true
 		}
 	}
+}
+
+// likely reports whether what is queued now is probably granted at once. It promises
+// nothing.
+func (w *word) likely(slots int) bool {
+	v := w.v.Load()
+	return v&(shutBit|holdBit|wantBit|waitsBit) == 0 && v&usedMask+v>>usedBits&queueMax < uint64(slots)
 }
 
 // full reports whether no slot is free, and if so asks to be woken when one is.
@@ -135,7 +150,7 @@ func (w *word) rests() {
 
 // minded reports whether the actor has to hear of what becomes free: something
 // waits for it, or the end does.
-func (w *word) minded() bool { return w.v.Load()&(waitsBit|shutBit) != 0 }
+func (w *word) minded() bool { return w.v.Load()&(waitsBit|shutBit|queueMax<<usedBits) != 0 }
 
 func (w *word) hold()   { w.v.Or(holdBit) }
 func (w *word) unhold() { w.v.And(^uint64(holdBit)) }

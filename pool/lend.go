@@ -1,11 +1,14 @@
 package pool
 
+import "context"
+
 // Loan is the loan of an idle connection, as [Pool.Lend] made it. It must be given
 // back exactly once, by Release, Unused or Discard, on any goroutine, and not be used
 // after that: unlike a Reservation it does not notice. The zero Loan is none; it
 // has the zero C and cannot be given back.
+//
+// It is one pointer, so that it costs no allocation as a value of an interface.
 type Loan[S comparable, C any] struct {
-	pool *Pool[S, C]
 	conn *conn[S, C]
 }
 
@@ -29,7 +32,7 @@ func (p *Pool[S, C]) Lend(sel S) (Loan[S, C], bool) {
 	}
 	p.takeLocked(c)
 	p.n.reused++
-	return Loan[S, C]{p, c}, true
+	return Loan[S, C]{c}, true
 }
 
 // Value returns the connection.
@@ -40,14 +43,17 @@ func (l Loan[S, C]) Value() (c C) {
 	return c
 }
 
+// Conn returns the connection, at once; ctx and the error are as for a Reservation.
+func (l Loan[S, C]) Conn(context.Context) (C, error) { return l.Value(), nil }
+
 // Ready reports true: there is nothing to be opened or checked.
 func (l Loan[S, C]) Ready() bool { return true }
 
 // Release gives the connection back after use, as Release of a Reservation does.
-func (l Loan[S, C]) Release() { l.pool.putBack(l.conn, true) }
+func (l Loan[S, C]) Release() { l.conn.entry.pool.putBack(l.conn, true) }
 
 // Unused gives the connection back as if it had not been lent.
-func (l Loan[S, C]) Unused() { l.pool.putBack(l.conn, false) }
+func (l Loan[S, C]) Unused() { l.conn.entry.pool.putBack(l.conn, false) }
 
 // Discard has the connection closed, as Discard of a Reservation does.
-func (l Loan[S, C]) Discard(cause error) { l.pool.discard(l.conn, cause) }
+func (l Loan[S, C]) Discard(cause error) { l.conn.entry.pool.discard(l.conn, cause) }

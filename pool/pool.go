@@ -57,7 +57,8 @@ type Pool[S comparable, C any] struct {
 // the map is bounded by what is open and waits, and by how many selectors fail
 // within failureMemory. The fields are guarded by Pool.mu.
 type entry[S comparable, C any] struct {
-	sel     S // not changed
+	pool    *Pool[S, C] // not changed
+	sel     S           // not changed
 	places  int
 	waiting int
 	idle    []*conn[S, C] // ordered by last; the next to be lent is at the end
@@ -126,7 +127,7 @@ func sane[S comparable](sel S) (ok bool) {
 func (p *Pool[S, C]) entryLocked(sel S) *entry[S, C] {
 	e := p.sels[sel]
 	if e == nil {
-		e = &entry[S, C]{sel: sel}
+		e = &entry[S, C]{pool: p, sel: sel}
 		p.sels[sel] = e
 	}
 	return e
