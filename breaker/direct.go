@@ -6,7 +6,8 @@ import (
 	"github.com/flyball-go/flyball/internal/direct"
 )
 
-// Direct is for policy.Chain: the short way of calls while the breaker is closed.
+// Direct is for policy.Chain, and not for users: its types are internal. It is the
+// short way of calls while the breaker is closed.
 func (b *Breaker) Direct(of any, base time.Time) (r direct.Route, ok bool) {
 	if of != any(b) || b.core.cfg.FailureOnResult != nil {
 		return r, false

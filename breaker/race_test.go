@@ -87,6 +87,22 @@ func TestCallsAtOnceAreAllCounted(t *testing.T) {
 	}
 }
 
+// Who loses the race for the counter tries again: in so many calls there are losers.
+func TestWhoLosesTheRaceForTheCounterIsCounted(t *testing.T) {
+	const each = 1 << 19
+	now := time.Now()
+	b := newBreaker(t, breaker.Config{WindowTime: time.Hour})
+	together(3, func(int) {
+		for range each {
+			p, _ := b.Acquire(now)
+			b.Report(p, now, breaker.Success, 0)
+		}
+	})
+	if s := b.Stats(); s.Calls != 3*each {
+		t.Errorf("%d of %d calls are counted", s.Calls, 3*each)
+	}
+}
+
 // While the state changes all the time, a call counts in the one in which it
 // began, or not at all.
 func TestCallsOfOlderStatesNeverCount(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"github.com/flyball-go/flyball/internal/direct"
 )
 
-// Direct is for policy.Chain: the short way of calls that there is a permit for.
+// Direct is for policy.Chain, and not for users: its types are internal. It is the
+// short way of calls that there is a permit for.
 func (l *RateLayer) Direct(of any, base time.Time) (r direct.Route, ok bool) {
 	if of != any(l) || l.cfg.Permits != nil {
 		return r, false

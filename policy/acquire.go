@@ -18,6 +18,19 @@ func (b *Bulkhead) acquire(ctx context.Context) error {
 	return b.stand(ctx)
 }
 
+// admit takes a permit for c.
+func (b *Bulkhead) admit(c *Call) error {
+	if c.Err() != nil {
+		return endOf(c.ctx, "no permit", false)
+	}
+	if b.seats.take() {
+		return nil
+	}
+	err := b.stand(c.ctx)
+	c.Later()
+	return err
+}
+
 // stand waits for a permit, if it may.
 func (b *Bulkhead) stand(ctx context.Context) error {
 	most := b.maxWait()

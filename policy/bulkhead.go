@@ -94,7 +94,8 @@ func (b *Bulkhead) String() string {
 	return describe("bulkhead", b.cfg.Name, settings...)
 }
 
-// Direct is for Chain: the short way of calls that there is room for.
+// Direct is for Chain, and not for users: its types are internal. It is the short way
+// of calls that there is room for.
 func (b *Bulkhead) Direct(of any, _ time.Time) (r direct.Route, ok bool) {
 	if of != any(b) {
 		return r, false
@@ -105,12 +106,8 @@ func (b *Bulkhead) Direct(of any, _ time.Time) (r direct.Route, ok bool) {
 // Wrap puts the bulkhead around next.
 func (b *Bulkhead) Wrap(next Handler) Handler {
 	return mapped(func(c *Call) error {
-		if c.Err() != nil {
-			return endOf(c.ctx, "no permit", false)
-		}
-		if _, ok := c.Entered(); !ok && !b.seats.take() {
-			err := b.stand(c.ctx)
-			if c.Later(); err != nil {
+		if _, ok := c.Entered(); !ok {
+			if err := b.admit(c); err != nil {
 				return err
 			}
 		}

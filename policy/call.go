@@ -15,8 +15,7 @@ type Call struct {
 
 	alive  bool    // the context had not ended when it was looked at last
 	budget *Budget // the one that counts the call, innermost
-
-	entered entered // directly, and the layer's handler has yet to go on with it
+	trail  *trail  // how far it came directly; nil: it never has
 }
 
 // operation is the typed half of a call.
@@ -31,9 +30,6 @@ type typed[R any] struct {
 	Call
 	fn  func(context.Context) (R, error)
 	val R
-
-	ran bool // fn has, directly, and returned val and err
-	err error
 }
 
 // reset forgets everything of a call but what the next one has in common with it.
@@ -43,9 +39,8 @@ func (t *typed[R]) reset() {
 }
 
 func (t *typed[R]) run(ctx context.Context) (err error) {
-	if t.ran {
-		t.ran, err, t.err = false, t.err, nil
-		return err
+	if t.trail != nil && t.trail.ran {
+		return t.trail.ended()
 	}
 	var none R
 	t.val = none // nothing of an earlier attempt is left when fn does not return

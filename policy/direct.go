@@ -19,19 +19,20 @@ type shortcut struct {
 // frame.
 const maxWays = 4
 
-// entered are the passes of the ways that a call has entered, outermost first.
-type entered struct {
-	passes  [maxWays]direct.Pass
-	next, n int // passes[next:n] are left
+// trail is how far a call came directly, and its handlers have yet to go on from.
+type trail struct {
+	passes  [maxWays]direct.Pass // of the ways that it has entered, outermost first
+	next, n int                  // passes[next:n] are left
+
+	ran bool // its function has, and returned err
+	err error
 }
 
-// progress is how far a call came directly.
+// progress is a call on its short way.
 type progress[R any] struct {
-	entered
-	at  time.Duration // when, since base; 0 when no layer needs it
-	ran bool          // its function has, and returned val and err
-	val R
-	err error
+	trail
+	at  time.Duration // when it began, since base; 0 when no layer needs it
+	val R             // what its function returned
 }
 
 func shortcutOf(policies []Policy, base time.Time) (s shortcut) {
@@ -70,7 +71,7 @@ func runDirect[R any](ctx context.Context, p *Pipeline, fn func(context.Context)
 	in := from.n
 	defer func() {
 		if in > 0 { // fn has not returned, or a Leave
-			p.short.abort(&from.entered, in)
+			p.short.abort(&from.trail, in)
 		}
 	}()
 	if r, err = fn(ctx); err != nil {
@@ -86,35 +87,44 @@ func runDirect[R any](ctx context.Context, p *Pipeline, fn func(context.Context)
 
 // abort leaves the outermost n layers, innermost first, whatever becomes of one of
 // them.
-func (s *shortcut) abort(e *entered, n int) {
+func (s *shortcut) abort(from *trail, n int) {
 	if n == 0 {
 		return
 	}
-	defer s.abort(e, n-1)
-	s.ways[n-1].Abort(e.passes[n-1])
+	defer s.abort(from, n-1)
+	s.ways[n-1].Abort(from.passes[n-1])
 }
 
 // resume makes the call what it would be at the layers that it has entered, had it
-// come through their handlers.
+// come through their handlers. The trail stays with a call that is used again.
 func (t *typed[R]) resume(from *progress[R], clock bool) {
-	t.entered, t.alive = from.entered, true
+	if t.trail == nil {
+		t.trail = new(trail)
+	}
+	*t.trail, t.val, t.alive = from.trail, from.val, true
 	if clock {
 		t.now = from.at + 1
 	}
-	t.ran, t.val, t.err = from.ran, from.val, from.err
 }
 
-// Entered is for the layers of this module: the pass with which the call has entered
-// the layer already. A handler whose layer has a way asks once for each call that
-// passes it, and then does not admit it again. From the second attempt on there are
-// none.
+// ended is the error of the function that has run, once.
+func (t *trail) ended() (err error) {
+	t.ran, err, t.err = false, t.err, nil
+	return err
+}
+
+// Entered is for the layers of this module only, and may change with any version; in
+// a chain with a layer of another's it is never ok. It returns the pass with which the
+// call has entered the layer already. The handler of a layer with a way asks first of
+// all, once for each call that comes, and does not admit again who has one. From the
+// second attempt on there are none.
 func (c *Call) Entered() (pass direct.Pass, ok bool) {
-	e := &c.entered
-	if e.next == e.n {
+	t := c.trail
+	if t == nil || t.next == t.n {
 		return pass, false
 	}
-	e.next++
-	return e.passes[e.next-1], true
+	t.next++
+	return t.passes[t.next-1], true
 }
 
 // seatsWay is the way of a Bulkhead.

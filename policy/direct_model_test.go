@@ -43,6 +43,24 @@ func newGuarded(seed uint64) *guarded {
 	g, rng := new(guarded), rand.New(rand.NewPCG(seed, 1))
 	hear := func(e event.Event) {
 		g.events += fmt.Sprintf("[%v %v #%d %v %v]", e.Kind, e.Source, e.Attempt, e.Delay, e.Err)
+		if rng.IntN(8) == 0 {
+			panic("a listener's")
+		}
+	}
+	var onError func(error) error
+	if rng.IntN(4) == 0 {
+		onError = func(err error) error {
+			g.events += fmt.Sprintf("(%v)", err)
+			switch rng.IntN(6) {
+			case 0:
+				return nil
+			case 1:
+				return errUnsent
+			case 2:
+				panic("a hook's")
+			}
+			return err
+		}
 	}
 	cfg := breaker.Config{Consecutive: 3, OnEvent: hear}
 	switch rng.IntN(4) {
@@ -53,15 +71,19 @@ func newGuarded(seed uint64) *guarded {
 	case 2:
 		cfg.OnEvent = nil
 	}
-	again := retry.Config{OnEvent: hear}
+	cfg.OnError = onError
+	again := retry.Config{OnEvent: hear, OnError: onError}
 	if rng.IntN(2) == 0 {
 		again.MaxElapsed = 520 * time.Millisecond
 	}
 	g.breaker = must(breaker.New(cfg))
 	g.rate = must(limiter.NewRate(limiter.RateConfig{Rate: 20, Burst: 4}))
-	g.room = must(policy.NewBulkhead(policy.BulkheadConfig{Max: 2, MaxWait: time.Duration(rng.IntN(2)) * time.Second, OnEvent: hear}))
-	limit := must(limiter.NewRateLayer(g.rate, limiter.RateLayerConfig{MaxWait: time.Duration(rng.IntN(3)-1) * 100 * time.Millisecond, OnEvent: hear}))
+	g.room = must(policy.NewBulkhead(policy.BulkheadConfig{Max: 2, MaxWait: time.Duration(rng.IntN(2)) * time.Second, OnEvent: hear, OnError: onError}))
+	limit := must(limiter.NewRateLayer(g.rate, limiter.RateLayerConfig{MaxWait: time.Duration(rng.IntN(3)-1) * 100 * time.Millisecond, OnEvent: hear, OnError: onError}))
 	layers := []policy.Policy{must(retry.New(again)), g.breaker, limit, g.room}
+	if rng.IntN(4) == 0 {
+		layers = append(layers, layers[rng.IntN(4)]) // one of them twice
+	}
 	rng.Shuffle(len(layers), func(i, j int) { layers[i], layers[j] = layers[j], layers[i] })
 	g.layers = layers
 	return g
@@ -76,14 +98,33 @@ func (g *guarded) seen() string {
 
 var errUnsent = &breaker.OpenError{Name: "of another"} // says that there was no call
 
+// change is what another does to the layers of g.
+func (g *guarded) change(what, n int) {
+	switch what {
+	case 0:
+		g.rate.AllowN(3)
+	case 1:
+		_ = g.rate.SetRate(10 + float64(n))
+	case 2:
+		_ = g.breaker.Transition(breaker.State(n % 6))
+	case 3: // and back
+		_ = g.rate.SetBurst(3)
+		_ = g.rate.SetBurst(4)
+	case 4:
+		_ = g.room.SetMax(1 + n%3)
+	}
+}
+
 // ending is what a function does when it is called for the nth time.
-func ending(rng *rand.Rand, cancel context.CancelFunc) func(context.Context) (int, error) {
+func (g *guarded) ending(rng *rand.Rand, cancel context.CancelFunc) func(context.Context) (int, error) {
 	kinds, n := [3]int{rng.IntN(14), rng.IntN(14), rng.IntN(14)}, 0
+	meanwhile, to := rng.IntN(15), rng.IntN(20)
 	lasts := time.Duration(rng.IntN(2)*rng.IntN(50)) * time.Millisecond
 	return func(context.Context) (int, error) {
-		kind := kinds[n]
+		kind := kinds[n%3]
 		n++
 		time.Sleep(lasts)
+		g.change(meanwhile, to)
 		switch kind {
 		case 0:
 			panic("boom")
@@ -123,7 +164,7 @@ func (g *guarded) outcome(seed uint64) (s string) {
 		if rng.IntN(20) == 0 {
 			cancel()
 		}
-		r, err := policy.Do(ctx, g.chain, ending(rng, cancel))
+		r, err := policy.Do(ctx, g.chain, g.ending(rng, cancel))
 		s = fmt.Sprint(r, " ", err, errors.Is(err, errDown), errors.Is(err, context.Canceled))
 	}()
 	<-done
@@ -140,19 +181,12 @@ func TestDirectlyAndThroughTheHandlersTheSameHappens(t *testing.T) {
 			for i := range 40 {
 				// What is in the way of the next call: others inside, permits taken, a
 				// limit that changes, a state set by hand.
-				inside, change := rng.IntN(3)*rng.IntN(2), rng.IntN(12)
+				inside, change := rng.IntN(3)*rng.IntN(2), rng.IntN(15)
 				for _, g := range []*guarded{short, long} {
 					for range inside {
 						g.room.TryAcquire()
 					}
-					switch change {
-					case 0:
-						g.rate.AllowN(3)
-					case 1:
-						_ = g.rate.SetRate(10 + float64(i))
-					case 2:
-						_ = g.breaker.Transition(breaker.State(i % 6))
-					}
+					g.change(change, i)
 				}
 				call, pause := rng.Uint64(), time.Duration(rng.IntN(2000))*time.Millisecond
 				var was [2]string

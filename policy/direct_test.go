@@ -162,3 +162,21 @@ func TestAShortWayIsForThePolicyItselfAndForFew(t *testing.T) {
 	_, err = Do(t.Context(), Chain(mine{}), slow(0, 1))
 	wantErr(t, "nothing embedded", err, errBoom)
 }
+
+// A call is used again, and must not seem to have entered what an earlier one had.
+func TestNothingIsLeftOfATrailWhenItsCallHasEnded(t *testing.T) {
+	log, a, b, c := shorts()
+	b.shut = true
+	for name, p := range map[string]*Pipeline{"ran": Chain(a, c), "shut": Chain(a, b, c)} {
+		for range 100 { // the pool may drop calls
+			_, _ = Do(t.Context(), p, fails)
+			if c, ok := p.calls.Get().(*typed[int]); ok {
+				if _, entered := c.Entered(); entered || c.trail.ran || c.trail.err != nil || c.val != 0 {
+					t.Fatalf("%s: %+v is left", name, *c.trail)
+				}
+				p.calls.Put(c)
+			}
+		}
+	}
+	*log = nil
+}

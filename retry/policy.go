@@ -79,8 +79,9 @@ func (r *Retry) String() string {
 	return name + "(" + strings.Join(what, ", ") + ")"
 }
 
-// Direct is for policy.Chain: there is nothing to do for a call that succeeds at
-// once, unless its result or a Budget wants to be looked at.
+// Direct is for policy.Chain, and not for users: its types are internal. There is
+// nothing to do for a call that succeeds at once, unless its result or a Budget wants
+// to be looked at.
 func (r *Retry) Direct(of any, _ time.Time) (route direct.Route, ok bool) {
 	if of != any(r) || r.cfg.Budget != nil || r.cfg.RetryOnResult != nil {
 		return route, false
