@@ -33,6 +33,8 @@ var floors = map[string]int{
 	"pool":    2,
 	"retry":   2,
 
+	"store": 3,
+
 	"governor": 4,
 
 	"vendors": 5,

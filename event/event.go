@@ -79,6 +79,10 @@ const (
 	Closed    // nothing is left
 	Abandoned // a request was completed while its closure still runs (Request)
 
+	StoreLost // processes that share do not hear of each other: their store does not answer, or has forgotten what it knew (Source: what holds meanwhile; Err)
+	StoreBack // it answers again
+	Unguarded // a call passed that no store had granted, as configured (Scope)
+
 	kinds // how many there are
 )
 
@@ -95,6 +99,7 @@ var names = [kinds]string{
 	PoolStolen:    "pool stolen",
 	PoolDiscarded: "pool discarded", Stuck: "stuck", Idle: "idle", Depleted: "depleted", Paused: "paused",
 	Unpaused: "unpaused", Closing: "closing", Closed: "closed", Abandoned: "abandoned",
+	StoreLost: "store lost", StoreBack: "store back", Unguarded: "unguarded",
 }
 
 // String returns the kind's name in lower case words.

@@ -165,6 +165,7 @@ func (c *core) round(now int64) int64 {
 		c.sched.wakeAll(&c.noConn)
 	}
 	if retime {
+		c.gate.reconsider()
 		c.limitWait.Store(false) // until somebody is refused again
 		c.sched.wakeTimed()
 	}

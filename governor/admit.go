@@ -264,6 +264,13 @@ func (g *gate) tell(t time.Time, sc *scopes, n int) {
 	}
 }
 
+// reconsider is for limits that have changed by themselves.
+func (g *gate) reconsider() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.relax()
+}
+
 // relax notes whether the limits let everything pass. The caller holds mu.
 func (g *gate) relax() {
 	lax := len(g.relaxed) == len(g.limits)

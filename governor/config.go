@@ -11,6 +11,7 @@ import (
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -72,6 +73,12 @@ type Config[S comparable, C any] struct {
 	// Window and, as its Max, the quota's rate instead: it keeps to that until it is
 	// refused, and then to what it learns, at the cost of a few percent of it.
 	Limits []Limit
+
+	// Store shares with other processes what is of the vendor: Limits that are a
+	// Quota, by the governor's Name, and cooldowns, after which one process makes
+	// the first call. A limit that is a Limiter stays this process's. It is not
+	// closed by the governor. nil: nothing is shared.
+	Store *store.Syncer
 
 	// NoPace leaves out the Adaptive.
 	NoPace bool
@@ -257,6 +264,7 @@ type settings struct {
 	maxKeys         int
 	weight          func(tenant string) int
 	limits          []limit
+	shared          *shared // nil: nothing is
 	breaker         breaker.Circuit
 	retry           *retry.Config
 	limitedAttempts int
@@ -373,6 +381,7 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 		case l.Limiter != nil:
 		case l.Quota == limiter.QuotaConfig{}:
 			bad(fmt.Sprintf("Limits[%d].Limiter", i), "nil", "a limiter, or a Quota")
+		case cfg.Store != nil: // see share
 		default:
 			if l.Quota.MaxKeys == 0 {
 				l.Quota.MaxKeys = s.maxKeys
@@ -387,8 +396,11 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 			bad(fmt.Sprintf("Limits[%d].Per", i), l.Per, "Host, Selector, Tenant or Bucket")
 		}
 		host = host || l.Per == throttle.Host
-		s.limits = append(s.limits, newLimit(l.Per, l.Limiter))
-		s.limits[i].unit = l.Unit
+		if l.Limiter != nil {
+			own := newLimit(l.Per, l.Limiter)
+			own.unit = l.Unit
+			s.limits = append(s.limits, own)
+		}
 	}
 	if !host && !cfg.NoPace {
 		pace, e := limiter.NewAdaptive(limiter.AdaptiveConfig{})
@@ -404,13 +416,16 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 		}
 		s.limits = append(s.limits, newLimit(l, even))
 	}
+	if err == nil {
+		err = s.remember(cfg.Restore, time.Now())
+	}
+	if err == nil && cfg.Store != nil {
+		err = s.share(cfg.Store, cfg.Limits)
+	}
 	if slices.ContainsFunc(s.limits, func(l limit) bool { return l.unit != "" }) {
 		for i := range s.limits {
 			s.limits[i].calls = s.limits[i].unit == ""
 		}
-	}
-	if err == nil {
-		err = s.remember(cfg.Restore, time.Now())
 	}
 	return s, err
 }

@@ -55,6 +55,7 @@ func newGovernor[S comparable, C any](cfg Config[S, C], join func(*core)) (*Gove
 		pc.OnEvent = c.poolEvents(pc.OnEvent)
 		p, err := pool.New(pc)
 		if err != nil {
+			s.shared.end()
 			return nil, fmt.Errorf("governor: Config.Pool: %w", err)
 		}
 		conns, c.pool = p, pooled[S, C]{p}
@@ -101,6 +102,9 @@ func (c *core) open() {
 	if c.restore != nil {
 		c.resume(c.restore)
 		c.restore = nil
+	}
+	if c.shared != nil {
+		c.shared.leave = c.shared.store.Join(c)
 	}
 	go c.loop()
 }

@@ -201,6 +201,7 @@ func (c *core) ended() bool {
 	if c.pool != nil && !c.poolEnded() {
 		return false
 	}
+	c.shared.end()
 	c.emit(event.Event{Kind: event.Closed})
 	c.bus.Close()
 	close(c.done)

@@ -107,7 +107,7 @@ func (c *core) admits(l *lane, sc *scopes, r *request, now int64, pooled bool) b
 // affordable reports whether the limits admit r, and if not takes its lane, or
 // everything, out of turn until they may.
 func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled bool) bool {
-	if c.gate.passes(int(r.cost)) {
+	if c.gate.passes(int(r.cost)) && !c.gate.word.held() { // as enter has it, or they might never agree
 		return true
 	}
 	opening := pooled && !c.pool.idle(l.sel.value)

@@ -52,7 +52,7 @@ func (c *core) hopeless(r *request, sc *scopes, now int64) error {
 		if wait == limiter.Never {
 			return ErrNeverAdmissible
 		}
-		if could := add(now, wait); r.lateAt(could) {
+		if could := add(now, wait); wait < limiter.Unsure && r.lateAt(could) {
 			return &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(could), Err: r.last()}
 		}
 	}

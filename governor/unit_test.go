@@ -3,10 +3,12 @@ package governor_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -114,5 +116,44 @@ func TestCallsThatPassUnasked(t *testing.T) {
 		c.Limits = []governor.Limit{{Per: throttle.Tenant, Unit: "points", Quota: limiter.QuotaConfig{Limit: 10, Per: time.Second, Margin: -1}}}
 	}, func(t *testing.T, g *governor.Plain) {
 		equalTimes(t, starts(t, g, nothing, 5, 5, 1), 0, 0, time.Second)
+	})
+}
+
+// Requests and tokens are counted apart in a store, too.
+func TestUnitsAreSharedThroughAStoreEachByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := store.NewMemory(store.MemoryConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer engine.Close()
+		syncer, err := store.NewSyncer(store.SyncerConfig{Store: engine})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syncer.Close()
+		minute := func(n int) limiter.QuotaConfig { return limiter.QuotaConfig{Limit: n, Per: time.Minute} }
+		g, err := governor.New(governor.PlainConfig{Name: "ai", Store: syncer, Limits: []governor.Limit{
+			{Quota: minute(10)}, {Unit: "tokens", Quota: minute(1000)},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		for _, c := range []struct{ cost, calls int }{{100, 10}, {500, 2}} {
+			view, n := g.With(governor.Ask{Cost: c.cost}), 0
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			for {
+				if _, err := governor.Do(ctx, view, "", sleep(0)); err != nil {
+					break
+				}
+				n++
+			}
+			cancel()
+			if n != c.calls {
+				t.Errorf("%d calls of %d tokens in half a minute, want %d", n, c.cost, c.calls)
+			}
+			time.Sleep(5 * time.Minute)
+		}
 	})
 }

@@ -12,6 +12,11 @@ import (
 // them; a limiter that may open again answers with a long wait.
 const Never time.Duration = math.MaxInt64
 
+// Unsure is the wait for permits of which nobody knows yet when there will be some,
+// of a Notifier, which says so when it does. An owner that waits less for it need
+// not give up.
+const Unsure = Never / 2
+
 // Limiter decides when permits may be taken. It is a pure core: it takes now as
 // an argument, never blocks, never sleeps and starts nothing.
 //
@@ -48,7 +53,7 @@ type Limiter interface {
 // Notifier is implemented by limiters whose answers can change without a call
 // of their owner: a store's credits, a limit changed at run time. Until a change
 // the owner may go by the last answer, so that one for a time that is not known
-// is long, not Never.
+// is Unsure, or long, not Never.
 type Notifier interface {
 	// OnChange makes the limiter call fn, from any goroutine and under no lock,
 	// after each such change. It is called once, before first use.

@@ -1,0 +1,97 @@
+package governor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/store"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// shared is what a governor has in common with those of other processes.
+type shared struct {
+	store  *store.Syncer
+	shares []*store.Share
+	leave  func() // set when the governor begins
+}
+
+// share has the limits that are a Quota, those of one level and unit together,
+// granted by a store. Without one of calls for the Host there is a gate for what
+// follows its cooldowns.
+func (s *settings) share(with *store.Syncer, limits []Limit) error {
+	type group struct {
+		per  throttle.Level
+		unit string
+	}
+	groups, all := []group{{}}, map[group][]store.Limit{}
+	for i, l := range limits {
+		if l.Limiter != nil {
+			continue
+		}
+		q := sharedLimit(l.Quota)
+		if err := q.Check(); err != nil {
+			return fmt.Errorf("governor: Config.Limits[%d].Quota: %w", i, err)
+		}
+		g := group{l.Per, l.Unit}
+		if g != groups[0] && all[g] == nil {
+			groups = append(groups, g)
+		}
+		all[g] = append(all[g], q)
+	}
+	s.shared = &shared{store: with}
+	for _, g := range groups {
+		sh, l, err := grant(with, s.sharedName(g.unit), g.per, all[g])
+		if err != nil {
+			s.shared.end()
+			return fmt.Errorf("governor: Config.Limits: %w", err)
+		}
+		s.shared.shares = append(s.shared.shares, sh)
+		granted := newLimit(g.per, l)
+		granted.unit = g.unit
+		s.limits = append(s.limits, granted)
+	}
+	return nil
+}
+
+// grant returns the Share for some limits, or a Gate where there are none, and what
+// of it is the limiter.
+func grant(with *store.Syncer, name string, per throttle.Level, limits []store.Limit) (*store.Share, limiter.Limiter, error) {
+	if len(limits) == 0 {
+		g, err := with.Gate(name)
+		return g.Share, g, err
+	}
+	sh, err := with.Share(store.ShareConfig{Name: name, Per: per, Limits: limits})
+	return sh, sh, err
+}
+
+// sharedName is what the limits of a unit are called in the store.
+func (s *settings) sharedName(unit string) string {
+	if unit == "" {
+		return s.name
+	}
+	return s.name + "/" + unit
+}
+
+// sharedLimit is q as limiter.NewQuota has it: permits stay away for Margin longer
+// than the vendor says.
+func sharedLimit(q limiter.QuotaConfig) store.Limit {
+	margin := max(0, q.Margin)
+	if q.Margin == 0 {
+		margin = min(q.Per/200, 250*time.Millisecond)
+	}
+	return store.Limit{Quota: int64(q.Limit), Per: q.Per + margin, Transit: -1}
+}
+
+// end leaves the store to the others.
+func (s *shared) end() {
+	if s == nil {
+		return
+	}
+	if s.leave != nil {
+		s.leave()
+	}
+	for _, sh := range s.shares {
+		sh.Close()
+	}
+}

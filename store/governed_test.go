@@ -1,0 +1,301 @@
+package store_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/store"
+	"github.com/flyball-go/flyball/store/storetest"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// process is one of several that share a vendor.
+type process struct {
+	*governor.Plain
+	sync *store.Syncer
+	net  *faulty
+}
+
+// processes starts n over one Memory.
+func processes(t *testing.T, n int, set func(*governor.PlainConfig, *store.SyncerConfig)) (all []*process, m *store.Memory) {
+	t.Helper()
+	m = memory(t)
+	for range n {
+		p := &process{net: &faulty{Store: m}}
+		sc := store.SyncerConfig{Store: p.net}
+		cfg := governor.PlainConfig{Name: "acme", Vendor: governortest.Vendor{}, Workers: 8, NoPace: true}
+		if set != nil {
+			set(&cfg, &sc)
+		}
+		p.sync = syncer(t, sc)
+		cfg.Store = p.sync
+		g, err := governor.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Plain = g
+		all = append(all, p)
+	}
+	return all, m
+}
+
+func (p *process) end(t *testing.T) {
+	t.Helper()
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := p.sync.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func end(t *testing.T, all []*process) {
+	for _, p := range all {
+		p.end(t)
+	}
+}
+
+// refuse has p's vendor ask to be left alone for d.
+func (p *process) refuse(d time.Duration, scope ...throttle.Scope) {
+	s := governortest.NewScript(governortest.Limited(d, scope...))
+	governor.Submit(context.Background(), p.With(governor.Ask{NoRetry: true}), "", s.Call)
+}
+
+func TestACooldownOfOneProcessPausesAll(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		deaf   bool
+		within time.Duration
+	}{{"by a hint", false, 3 * time.Millisecond}, {"without hints", true, 1100 * time.Millisecond}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all, _ := processes(t, 4, func(_ *governor.PlainConfig, s *store.SyncerConfig) {
+					s.Store.(*faulty).deaf = tc.deaf
+					s.Store.(*faulty).delay = func() time.Duration { return time.Millisecond }
+				})
+				defer func() { end(t, all) }()
+				time.Sleep(10 * time.Second)
+				var mu sync.Mutex
+				var heard []time.Duration
+				start := time.Now()
+				for _, p := range all[1:] {
+					p.Listen(func(e event.Event) {
+						mu.Lock()
+						defer mu.Unlock()
+						heard = append(heard, e.Time.Sub(start))
+						if left := e.Until.Sub(start); left < time.Minute || left > time.Minute+tc.within {
+							t.Errorf("another process waits until %v, want a minute", left)
+						}
+					}, event.Cooling)
+				}
+				all[0].refuse(time.Minute)
+				time.Sleep(5 * time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				if len(heard) != 3 {
+					t.Fatalf("%d of 3 other processes heard", len(heard))
+				}
+				for _, d := range heard {
+					if d > tc.within {
+						t.Errorf("another process heard after %v, want at most %v", d, tc.within)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestACooldownIsNotToldAroundForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var count counting
+		all, _ := processes(t, 3, func(_ *governor.PlainConfig, s *store.SyncerConfig) {
+			s.Store.(*faulty).count = &count.n
+			s.Store.(*faulty).delay = func() time.Duration { return 3 * time.Millisecond }
+		})
+		defer func() { end(t, all) }()
+		var extended atomic.Int64
+		for _, p := range all {
+			p.Listen(func(event.Event) { extended.Add(1) }, event.Extended)
+		}
+		all[0].refuse(50 * time.Millisecond) // less than the least that a governor waits
+		all[0].refuse(10*time.Second, throttle.Scope{Level: throttle.Tenant, Key: "a:b"})
+		before := count.n.Load()
+		time.Sleep(9 * time.Second)
+		if n := extended.Load(); n != 0 {
+			t.Errorf("it was extended %d times", n)
+		}
+		if n := count.n.Load() - before; n > 3*(9+8) {
+			t.Errorf("%d exchanges in nine seconds, want one a second and process, and few more", n)
+		}
+		for i, p := range all {
+			cools := p.Stats().Cooldowns
+			if len(cools) == 0 {
+				t.Errorf("process %d knows of no cooldown", i)
+			}
+		}
+	})
+}
+
+func TestOneProcessProbesForAll(t *testing.T) {
+	for _, limits := range [][]governor.Limit{nil, {{Quota: limiter.QuotaConfig{Limit: 1000, Per: time.Second}}}} {
+		synctest.Test(t, func(t *testing.T) {
+			all, _ := processes(t, 4, func(c *governor.PlainConfig, s *store.SyncerConfig) {
+				c.Limits = limits
+				s.Store.(*faulty).delay = func() time.Duration { return time.Millisecond }
+			})
+			time.Sleep(2 * time.Second)
+			all[0].refuse(10 * time.Second)
+			time.Sleep(time.Second)
+			var running, most, calls atomic.Int64
+			var passed atomic.Bool
+			var reqs []*governor.Request[int]
+			for _, p := range all {
+				for range 5 {
+					reqs = append(reqs, governor.Submit(t.Context(), p.Plain, "", governor.Func(func(context.Context) (int, error) {
+						calls.Add(1)
+						if n := running.Add(1); !passed.Load() {
+							most.Store(max(most.Load(), n))
+						}
+						time.Sleep(300 * time.Millisecond)
+						running.Add(-1)
+						passed.Store(true)
+						return 1, nil
+					})))
+				}
+			}
+			start := time.Now()
+			for _, r := range reqs {
+				if _, err := r.Result(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if most.Load() != 1 || calls.Load() != 20 {
+				t.Errorf("%d at once before one had passed, %d calls in all, want 1 and 20", most.Load(), calls.Load())
+			}
+			if d := time.Since(start); d > 15*time.Second {
+				t.Errorf("all were through after %v", d)
+			}
+			end(t, all)
+		})
+	}
+}
+
+func TestAClearOfOneProcessIsOneOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := processes(t, 3, nil)
+		defer func() { end(t, all) }()
+		all[0].refuse(time.Hour)
+		time.Sleep(2 * time.Second)
+		all[1].Clear(throttle.Scope{})
+		time.Sleep(2 * time.Second)
+		for i, p := range all {
+			if cools := p.Stats().Cooldowns; len(cools) != 0 {
+				t.Errorf("process %d still has %+v", i, cools)
+			}
+			if _, err := governor.Do(t.Context(), p.Plain, "", governor.Func(func(context.Context) (int, error) { return 1, nil })); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Governors whose callers know nothing of each other keep to one quota.
+func TestGovernorsKeepToOneQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quota := limiter.QuotaConfig{Limit: 100, Per: time.Second}
+		tenants := limiter.QuotaConfig{Limit: 30, Per: time.Second}
+		all, _ := processes(t, 4, func(c *governor.PlainConfig, _ *store.SyncerConfig) {
+			c.Limits = []governor.Limit{{Quota: quota}, {Quota: limiter.QuotaConfig{Limit: 5000, Per: time.Minute}}, {Per: throttle.Tenant, Quota: tenants}}
+		})
+		var h, one storetest.History
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		start := time.Now()
+		for _, p := range all {
+			for i := range 8 {
+				g := p.With(governor.Ask{Tenant: string(rune('a' + i%4))})
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						_, err := governor.Do(ctx, g, "", governor.Func(func(context.Context) (int, error) {
+							h.Use(time.Now(), 1)
+							if i%4 == 0 {
+								one.Use(time.Now(), 1)
+							}
+							return 1, nil
+						}))
+						if err != nil {
+							return // the end is near
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if err := h.Check(store.Limit{Quota: 100, Per: time.Second}); err != nil {
+			t.Error(err)
+		}
+		if err := one.Check(store.Limit{Quota: 30, Per: time.Second}); err != nil {
+			t.Error(err)
+		}
+		if used := h.Total(start.Add(time.Second), start.Add(9*time.Second)); used < 8*85 {
+			t.Errorf("%d calls in eight seconds, want 95%% of 100 a second", used)
+		}
+		end(t, all)
+	})
+}
+
+// What is evicted, or made again, goes on with the same shares.
+func TestGovernorsOfOneNameInOneProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		open := func(limit int) (*governor.Plain, error) {
+			return governor.New(governor.PlainConfig{Name: "acme", Vendor: governortest.Vendor{}, Store: s,
+				Limits: []governor.Limit{{Quota: limiter.QuotaConfig{Limit: limit, Per: time.Minute}}}})
+		}
+		a, err := open(10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := open(10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open(20); err == nil {
+			t.Error("another limit of the same name is taken")
+		}
+		var calls atomic.Int64
+		for range 10 {
+			for _, g := range []*governor.Plain{a, b} {
+				governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { calls.Add(1); return 1, nil }))
+			}
+		}
+		time.Sleep(30 * time.Second)
+		if n := calls.Load(); n != 10 {
+			t.Errorf("%d calls in half a minute, want 10", n)
+		}
+		governor.Submit(t.Context(), b, "", governortest.NewScript(governortest.Limited(time.Minute)).Call)
+		a.Learn(throttle.Signal{Delay: time.Hour})
+		time.Sleep(time.Second)
+		if cools := b.Stats().Cooldowns; len(cools) != 1 || time.Until(cools[0].Until) < 59*time.Minute {
+			t.Errorf("the other governor has %+v, want an hour", cools)
+		}
+		a.Close()
+		b.Close()
+		c, err := open(20)
+		if err != nil {
+			t.Errorf("when all are closed, the limit may be another: %v", err)
+		} else {
+			c.Close()
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package store
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+// Kind says how the vendor counts, and with it what the store promises.
+type Kind uint8
+
+const (
+	// Sliding promises no more than Quota uses in any window of length Per. The
+	// store counts the uses of each of 32 segments of a window, and a lease ends
+	// with its segment: who always has something to do gets at least 32/33 of the
+	// quota. This is the zero Kind, since no other reading of "so many per minute"
+	// refuses what it lets pass.
+	Sliding Kind = iota
+
+	// Bucket promises the same, and spreads the uses: no more than Burst at once.
+	// It needs the least state, and grants the smallest leases. It costs
+	// Burst/Quota + (Lease+Transit)/Per of the quota.
+	Bucket
+
+	// Window promises no more than Quota uses in each window of length Per, from
+	// one to the next, aligned to the store's clock (Unix time). All of the quota
+	// can be used; around the border of two windows a span of one Per may hold
+	// twice as many. It is for vendors that are known to count so.
+	Window
+
+	kinds
+)
+
+var kindNames = [kinds]string{"sliding", "bucket", "window"}
+
+// String returns the kind's name in lower case.
+func (k Kind) String() string {
+	if k < kinds {
+		return kindNames[k]
+	}
+	return "invalid"
+}
+
+// Limit is one limit that all nodes share under one key.
+type Limit struct {
+	Kind Kind
+
+	// Quota is how many permits there are per Per: 1 up to 1e9.
+	Quota int64
+
+	// Per is the length of the vendor's window: 1 ms up to 31 days.
+	Per time.Duration
+
+	// Burst is how many permits a full Bucket holds, at most Quota. 0 means 1 % of
+	// Quota, but at least 2 if Quota is. Other kinds have none.
+	Burst int64
+
+	// Lease is for how long a grant of a Bucket may be used, at most Per: the
+	// longer, the fewer round trips are lost to it, and the more of the quota it
+	// costs. 0 means 2 % of Per, but no more than 5 s. What the other kinds grant
+	// may be used until its segment, or window, ends.
+	Lease time.Duration
+
+	// Transit is by how much the way to the vendor may differ from one call to the
+	// next, less than Per (for Sliding, than a 32nd of Per). A grant may be used
+	// that much less long. 0 means 1 % of Per, but no more than 10 ms; negative:
+	// none.
+	Transit time.Duration
+}
+
+// Segments is in how many parts a Sliding limit counts a window.
+const Segments = 32
+
+// Check returns an error that names the first field that is out of range.
+func (l Limit) Check() error {
+	bad := func(field string, value any, want string) error {
+		return fmt.Errorf("%w: Limit.%s is %v, want %s", ErrInvalid, field, value, want)
+	}
+	switch {
+	case l.Kind >= kinds:
+		return bad("Kind", uint8(l.Kind), "Sliding, Bucket or Window")
+	case l.Quota < 1 || l.Quota > 1e9:
+		return bad("Quota", l.Quota, "1 up to 1e9")
+	case l.Per < time.Millisecond || l.Per > 31*24*time.Hour:
+		return bad("Per", l.Per, "1ms up to 744h")
+	case l.Burst < 0 || l.Burst > l.Quota || l.Burst > 0 && l.Kind != Bucket:
+		return bad("Burst", l.Burst, "0 up to Quota, of a Bucket alone")
+	case l.Lease < 0 || l.Lease > l.Per || l.Lease > 0 && l.Kind != Bucket:
+		return bad("Lease", l.Lease, "0 up to Per, of a Bucket alone")
+	case l.Kind == Sliding && l.Transit >= l.Per/Segments || l.Transit >= l.Per:
+		return bad("Transit", l.Transit, "less than Per, of a Sliding less than a 32nd of it")
+	}
+	return nil
+}
+
+// CheckLimits checks the limits of an Item: up to 8, each in range.
+func CheckLimits(limits []Limit) error {
+	if len(limits) > 8 {
+		return fmt.Errorf("%w: %d limits on one key, want up to 8", ErrInvalid, len(limits))
+	}
+	for _, l := range limits {
+		if err := l.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fill returns l with its defaults written out, so that engines and nodes
+// calculate with the same numbers.
+func (l Limit) Fill() Limit {
+	if l.Kind == Bucket && l.Burst == 0 {
+		l.Burst = min(l.Quota, max(2, l.Quota/100))
+	}
+	if l.Kind == Bucket && l.Lease == 0 {
+		l.Lease = min(l.Per/50, 5*time.Second)
+	}
+	if l.Transit == 0 {
+		l.Transit = min(l.Per/100, 10*time.Millisecond)
+	}
+	l.Transit = max(0, l.Transit)
+	return l
+}
+
+// Step is how long a window, or a segment, of l is: what a grant ends with. It is
+// rounded up to the nanosecond, as Segments of them may not be shorter than Per.
+func (l Limit) Step() time.Duration {
+	if l.Kind == Sliding {
+		return (l.Per + Segments - 1) / Segments
+	}
+	return l.Per
+}
+
+// Charge is what n permits, up to 1e9, of a filled Bucket add to its virtual
+// schedule; Depth is how far that may then be ahead of the store's time.
+//
+// The uses in a half-open window of length Per were granted within less than W =
+// Per+Lease+Transit. Meanwhile the schedule went by no more than W-1ns+Depth, which
+// is at most W + Burst*W/m with m = Quota+1-Burst, and each permit took more than
+// W/m of it: so there were less than m+Burst = Quota+1.
+func (l Limit) Charge(n int64) time.Duration { return time.Duration(l.spread(n) + 1) }
+
+// Depth is how far the schedule of a filled Bucket may be ahead. See Charge.
+func (l Limit) Depth() time.Duration { return time.Duration(l.spread(l.Burst) + 1) }
+
+func (l Limit) spread(n int64) int64 {
+	hi, lo := bits.Mul64(uint64(n), uint64(l.Per+l.Lease+l.Transit))
+	m := uint64(l.Quota + 1 - l.Burst)
+	if hi >= m {
+		return 1 << 61
+	}
+	q, _ := bits.Div64(hi, lo, m)
+	return int64(min(q, 1<<61))
+}

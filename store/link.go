@@ -1,0 +1,200 @@
+package store
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Governor is what a Syncer needs of one: every governor.Handle is one.
+type Governor interface {
+	Name() string
+	Listen(fn func(event.Event), kinds ...event.Kind) (stop func())
+	Learn(throttle.Signal)
+	Clear(throttle.Scope)
+}
+
+// sharedSource is the Source of cooldowns that come from the store, which are not
+// told to it again.
+const sharedSource = "shared by "
+
+// link is a governor that shares its cooldowns under a cell's key. Syncer.mu guards
+// it.
+type link struct {
+	c      *cell
+	gov    []Governor // of one name in this process there may be several
+	known  map[string]*cooling
+	tell   map[string]int64 // until when, by scope
+	clear  []string
+	resend bool // the store has lost what is known
+}
+
+// cooling is a cooldown that is known here.
+type cooling struct {
+	until int64
+	gen   uint64
+}
+
+// Join has g share its cooldowns with the governors of the same Name in all
+// processes: those that it learns from its vendor, and those that are cleared. What
+// others learn it is told by Learn. leave ends that; it may be called again.
+func (s *Syncer) Join(g Governor) (leave func()) {
+	s.mu.Lock()
+	c := s.cell(KeyFor(g.Name(), throttle.Scope{}.String()))
+	if c.member == nil {
+		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]int64)}
+	}
+	l := c.member
+	l.gov = append(l.gov, g)
+	l.c.seen, l.c.epoch = 0, "" // it wants to hear all
+	for _, k := range l.known {
+		k.until, k.gen = 0, 0
+	}
+	s.plan(c, s.now())
+	s.mu.Unlock()
+	stop := g.Listen(func(e event.Event) { s.heard(l, g, e) }, event.Cooling, event.Extended, event.Cleared)
+	return func() {
+		stop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		l.gov = slices.DeleteFunc(l.gov, func(o Governor) bool { return o == g })
+		if len(l.gov) == 0 && c.member == l {
+			c.member = nil
+		}
+	}
+}
+
+// heard takes an event of from.
+func (s *Syncer) heard(l *link, from Governor, e event.Event) {
+	scope, ok := scopeOf(e.Scope)
+	if !ok || strings.HasPrefix(e.Source, sharedSource) {
+		return
+	}
+	s.mu.Lock()
+	now := s.now()
+	k := l.of(scope)
+	until := s.since(e.Until)
+	news := until > max(now, k.until)
+	if e.Kind == event.Cleared {
+		news = k.until > now // else it was cleared by us
+	}
+	if !news {
+		s.mu.Unlock()
+		return
+	}
+	tell := func(g Governor) {
+		g.Learn(throttle.Signal{Scope: scopeFor(scope), Delay: time.Duration(until - now), Source: sharedSource + "another governor"})
+	}
+	if e.Kind == event.Cleared {
+		k.until = 0
+		if delete(l.tell, scope); len(l.clear) < MaxScopes {
+			l.clear = append(l.clear, scope)
+		}
+		tell = func(g Governor) { g.Clear(scopeFor(scope)) }
+	} else {
+		k.until = until
+		if l.tell[scope] = until; scope == "" {
+			l.c.probe, l.c.probeEnds, l.c.probing = ProbeCooling, until, false
+		}
+	}
+	s.plan(l.c, now)
+	others := slices.DeleteFunc(slices.Clone(l.gov), func(g Governor) bool { return g == from })
+	s.mu.Unlock()
+	for _, g := range others { // in this process
+		tell(g)
+	}
+}
+
+// of returns what is known of scope. What is over is forgotten when there is much.
+func (l *link) of(scope string) *cooling {
+	k := l.known[scope]
+	if k == nil {
+		if len(l.known) >= 4*MaxScopes {
+			now := l.c.s.now()
+			for s, k := range l.known {
+				if k.until <= now {
+					delete(l.known, s)
+				}
+			}
+		}
+		k = &cooling{}
+		l.known[scope] = k
+	}
+	return k
+}
+
+func (l *link) toSay() bool { return len(l.tell) > 0 || len(l.clear) > 0 || l.resend }
+
+// say fills in what the store is to be told.
+func (l *link) say(it *Item, now int64) {
+	for scope, until := range l.tell {
+		if len(it.Cool) == 16 {
+			break
+		}
+		delete(l.tell, scope)
+		if until > now && len(scope) <= 256 {
+			it.Cool = append(it.Cool, Cool{scope, time.Duration(min(until-now, int64(MaxCool)))})
+		}
+	}
+	n := min(16, len(l.clear))
+	it.Clear = append(it.Clear, l.clear[:n]...)
+	l.clear = append(l.clear[:0], l.clear[n:]...)
+	if l.resend {
+		l.resend = false
+		for scope, k := range l.known {
+			if k.until > now && len(it.Known) < 16 {
+				it.Known = append(it.Known, Cooldown{scope, time.Duration(min(k.until-now, int64(MaxCool))), k.gen})
+			}
+		}
+	}
+}
+
+// hear takes what the store says, and returns what tells the governors.
+func (l *link) hear(a *Answer, sent, now int64) (after []func()) {
+	for _, cd := range a.Cooldowns {
+		k := l.of(cd.Scope)
+		scope := scopeFor(cd.Scope)
+		was := k.until
+		k.gen = cd.Gen
+		switch until := now + int64(cd.Left); {
+		case cd.Left == 0 && was <= now: // it is over here, too
+		case cd.Left == 0:
+			k.until = 0
+			after = append(after, l.each(func(g Governor) { g.Clear(scope) })...)
+		case until > was+(now-sent)+int64(time.Millisecond): // what we told comes back a round trip later
+			k.until = until
+			sig := throttle.Signal{Scope: scope, Delay: cd.Left, Source: sharedSource + "another process"}
+			after = append(after, l.each(func(g Governor) { g.Learn(sig) })...)
+		}
+	}
+	return after
+}
+
+func (l *link) each(do func(Governor)) (after []func()) {
+	for _, g := range l.gov {
+		after = append(after, func() { do(g) })
+	}
+	return after
+}
+
+// scopeOf returns the scope of an event as the store has it: "" for the host.
+func scopeOf(s string) (scope string, ok bool) {
+	if s == throttle.Host.String() {
+		return "", true
+	}
+	level, _, ok := strings.Cut(s, ":")
+	return s, ok && level != "" && len(s) <= 256
+}
+
+// scopeFor is the other way round. What it does not know is the host: the safe side.
+func scopeFor(s string) throttle.Scope {
+	level, key, _ := strings.Cut(s, ":")
+	var l throttle.Level
+	if s == "" || l.UnmarshalText([]byte(level)) != nil || l >= throttle.Request {
+		return throttle.Scope{}
+	}
+	return throttle.Scope{Level: l, Key: key}
+}

@@ -1,0 +1,154 @@
+package store
+
+import "time"
+
+// grant gives n what it may have of what it wants.
+func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
+	n.want, n.promise = it.Want, 0
+	if len(r.limits) == 0 || it.Want == 0 || it.Bye || a.Probe == ProbeCooling {
+		return
+	}
+	want, least := it.Want, max(1, it.Least)
+	switch a.Probe {
+	case ProbeYours:
+		want = least
+	case ProbeOpen, ProbeOther:
+		a.RetryAfter = a.ProbeFor
+		return
+	}
+	avail, valid := int64(1e9), int64(1<<62)
+	for _, c := range r.limits {
+		avail, valid = min(avail, c.available(now)), min(valid, c.valid(now))
+	}
+	if avail < least || valid <= 0 {
+		n.promise = r.comeAgain(now, n, least)
+		a.RetryAfter = left(n.promise, now)
+		return
+	}
+	chunk, fair := r.chunk(now, n, avail)
+	if fair <= 0 && r.limits[0].limit.Kind != Bucket && r.expected(now, n) {
+		a.RetryAfter = left(2*moment/5, 0)
+		return
+	}
+	k := min(want, avail, max(least, chunk))
+	for _, c := range r.limits {
+		c.charge(now, k)
+	}
+	n.got += k
+	n.open += k
+	n.granted = now
+	a.Granted, a.ValidFor = k, left(valid, 0)
+	if k < want && avail-k < least {
+		n.promise = r.comeAgain(now, n, least)
+		a.RetryAfter = left(n.promise, now)
+	}
+}
+
+// moment is how late a node may come that was told when to come again.
+const moment = int64(5 * time.Millisecond)
+
+// expected reports whether another node should be here now, for permits that it was
+// refused before, or for more of what it has just been granted.
+func (r *resource) expected(now int64, n *member) bool {
+	for _, o := range r.nodes {
+		told := o.promise != 0 && o.promise <= now && now < o.promise+moment
+		if o != n && (told || o.want > 0 && o.promise == 0 && now < o.granted+moment) {
+			return true
+		}
+	}
+	return false
+}
+
+// chunk is how many of avail permits n may have at once. All nodes that want some
+// are to get the same in a round, the fair share, and what is left at its end goes in ever smaller
+// pieces, so that none is stranded with one that does not use it.
+func (r *resource) chunk(now int64, n *member, avail int64) (k, fair int64) {
+	if round := now / int64(r.limits[0].limit.Per); round != r.round {
+		r.round = round
+		for _, o := range r.nodes {
+			o.got = 0
+		}
+	}
+	active, sum := int64(0), int64(0)
+	for _, o := range r.nodes {
+		if o.want > 0 || o.got > 0 {
+			active++
+			sum += o.got
+		}
+	}
+	fair = (avail+sum+active-1)/active - n.got
+	return max(1, (avail+4*active-1)/(4*active), fair), fair
+}
+
+// comeAgain is when n is to ask again. Who was told so before is expected to come
+// before it: else all would come at once, for one permit.
+func (r *resource) comeAgain(now int64, n *member, least int64) (at int64) {
+	ahead := int64(0)
+	for _, o := range r.nodes {
+		if o != n && o.promise > now {
+			ahead++
+		}
+	}
+	for _, c := range r.limits {
+		if c.available(now) >= least {
+			continue
+		}
+		k := least
+		if c.limit.Kind == Bucket {
+			k = max(least, (ahead+1)*max(1, c.limit.Burst/int64(2*len(r.nodes))))
+		}
+		at = max(at, c.when(now, k))
+	}
+	return at
+}
+
+// shareSlots gives n the slots that it may have.
+func (r *resource) shareSlots(now int64, n *member, it *Item, a *Answer) (freed bool) {
+	before := n.held
+	n.slots, n.wantSlots = it.Slots, it.WantSlots
+	if it.Slots == 0 || it.Bye {
+		n.held = 0
+		return before > 0
+	}
+	capacity, others, content, wanting := int64(1<<20), int64(0), int64(0), int64(0)
+	for _, o := range r.nodes {
+		if o.slots > 0 {
+			capacity = min(capacity, o.slots)
+		}
+		if o != n {
+			others += o.held
+		}
+		if o.wantSlots > 0 {
+			wanting++
+		} else if o != n {
+			content += o.held
+		}
+	}
+	fair := max(1, (capacity-content)/max(1, wanting)) // of those who want more
+	if now < r.slotsFrom {
+		n.held = min(it.Held, capacity) // somebody may hold the rest
+	} else {
+		// What it holds and is not known to have, it can only ask for.
+		want := it.WantSlots + max(0, it.Held-n.held)
+		n.held = min(it.Held, n.held)
+		if r.slotsWanted(n) {
+			want = min(want, max(1, fair-n.held))
+		}
+		n.held += max(0, min(want, capacity-others-n.held))
+	}
+	a.Held, a.SlotsFor = n.held, left(n.expires, now)
+	if n.held > fair && r.slotsWanted(n) {
+		a.Held = fair // no more is to be started; what runs counts until it is over
+	}
+	return n.held < before && r.slotsWanted(n)
+}
+
+// slotsWanted reports whether another node than n wants slots.
+func (r *resource) slotsWanted(n *member) bool {
+	for _, o := range r.nodes {
+		if o != n && o.wantSlots > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,157 @@
+package store
+
+import "time"
+
+// counted is what a Memory knows about one limit. Times are the Memory's.
+type counted struct {
+	limit Limit // filled, in force
+	next  Limit // from at on; raised
+	at    int64 // 0: nothing is to come
+
+	full int64               // of a Bucket: when its schedule has passed
+	step int64               // the last one counted
+	used [Segments + 1]int64 // by step, modulo; of a Window the first alone
+}
+
+// roll brings c up to now.
+func (c *counted) roll(now int64) {
+	if c.at != 0 && now >= c.at {
+		c.limit, c.at = c.next, 0
+	}
+	step := now / int64(c.limit.Step())
+	switch {
+	case c.limit.Kind == Bucket:
+	case c.limit.Kind == Window && step > c.step:
+		c.used[0] = 0
+	case c.limit.Kind == Sliding:
+		for i := max(c.step+1, step-Segments); i <= step; i++ {
+			c.used[i%(Segments+1)] = 0
+		}
+	}
+	c.step = max(c.step, step)
+}
+
+// taken is how many permits count now.
+func (c *counted) taken() (n int64) {
+	for _, u := range c.used {
+		n += u
+	}
+	return n
+}
+
+// available is how many permits could be granted now.
+func (c *counted) available(now int64) int64 {
+	if c.limit.Kind != Bucket {
+		if c.end()-int64(c.limit.Transit) <= now {
+			return 0
+		}
+		return max(0, c.limit.Quota-c.taken())
+	}
+	room := int64(c.limit.Depth()) - max(0, c.full-now)
+	n := int64(0)
+	for bit := int64(1) << 30; bit > 0; bit /= 2 {
+		if n+bit <= c.limit.Burst && int64(c.limit.Charge(n+bit)) <= room {
+			n += bit
+		}
+	}
+	return n
+}
+
+// end is when the present step ends.
+func (c *counted) end() int64 { return (c.step + 1) * int64(c.limit.Step()) }
+
+// valid is how long a grant of now may be used.
+func (c *counted) valid(now int64) int64 {
+	if c.limit.Kind == Bucket {
+		return int64(c.limit.Lease)
+	}
+	return c.end() - int64(c.limit.Transit) - now
+}
+
+// when is when n more permits could be granted, if nobody takes any until then but
+// who is to come before.
+func (c *counted) when(now, n int64) int64 {
+	switch c.limit.Kind {
+	case Bucket:
+		// Others take theirs one by one, each with its rounding.
+		return max(c.full, now) + n*int64(c.limit.Charge(1)) - int64(c.limit.Depth())
+	case Window:
+		return c.end()
+	}
+	if n > c.limit.Quota-c.taken() {
+		over := c.taken() + min(n, c.limit.Quota) - c.limit.Quota
+		for i := max(0, c.step-Segments); i <= c.step; i++ {
+			if over -= c.used[i%(Segments+1)]; over <= 0 {
+				return (i + Segments + 1) * int64(c.limit.Step())
+			}
+		}
+	}
+	return c.end()
+}
+
+// charge counts n permits; less than 0 gives them back.
+func (c *counted) charge(now, n int64) {
+	switch c.limit.Kind {
+	case Bucket:
+		if n > 0 {
+			c.full = min(max(c.full, now)+int64(c.limit.Charge(min(n, 1e9))), now+1<<61)
+		}
+	case Window:
+		c.used[0] = max(0, c.used[0]+n)
+	case Sliding:
+		u := &c.used[c.step%(Segments+1)]
+		*u = max(0, *u+n)
+	}
+}
+
+// drain counts all permits as taken.
+func (c *counted) drain(now int64) {
+	c.roll(now)
+	i := int64(0)
+	switch c.limit.Kind {
+	case Bucket:
+		c.full = max(c.full, now+int64(c.limit.Depth()))
+		return
+	case Sliding:
+		i = c.step % (Segments + 1)
+	}
+	c.used[i] = max(c.used[i], c.limit.Quota)
+}
+
+// set changes the limit, of the same Kind and Per, as Item.Limits says.
+func (c *counted) set(now int64, l Limit) {
+	c.at = 0
+	if l.Kind == Bucket {
+		// What counts now are permits: at the new pace they take as long.
+		if old, pace := c.limit.Charge(1), l.Charge(1); pace > old && c.full > now {
+			c.full = now + int64(min(1<<61, float64(c.full-now)*float64(pace)/float64(old)+1))
+		}
+	}
+	if l.Quota <= c.limit.Quota && l.Burst <= c.limit.Burst && l.Lease <= c.limit.Lease && l.Transit >= c.limit.Transit {
+		c.limit = l
+		return
+	}
+	c.next, c.at = l, now+int64(l.Per)
+	if l.Kind == Window {
+		c.at = c.end()
+	}
+	c.limit.Quota = min(c.limit.Quota, l.Quota)
+	c.limit.Burst = min(c.limit.Burst, l.Burst, c.limit.Quota)
+}
+
+// idle reports whether nothing that was taken counts any more.
+func (c *counted) idle(now int64) bool {
+	c.roll(now)
+	return c.at == 0 && c.taken() == 0 && c.full <= now
+}
+
+func newCounted(now int64, l Limit, drained bool) *counted {
+	c := &counted{limit: l, step: now / int64(l.Step())}
+	if drained {
+		c.drain(now)
+	}
+	return c
+}
+
+// left is what remains of a time at at.
+func left(at, now int64) time.Duration { return time.Duration(max(0, at-now)) }

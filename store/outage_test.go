@@ -1,0 +1,256 @@
+package store_test
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/store"
+	"github.com/flyball-go/flyball/store/storetest"
+)
+
+// outage runs four nodes for twelve seconds, in four of which the store does not
+// answer, and returns what the vendor saw and what the nodes told of.
+func outage(t *testing.T, policy store.Outage, l store.Limit) (h *storetest.History, start time.Time, kinds map[event.Kind]int, logged string) {
+	m := memory(t)
+	var down atomic.Bool
+	var mu sync.Mutex
+	var log bytes.Buffer
+	kinds = make(map[event.Kind]int)
+	users := many(4, 4*time.Millisecond)
+	h = new(storetest.History)
+	start = time.Now()
+	done := make(chan *store.Syncer)
+	for _, u := range users {
+		s := syncer(t, store.SyncerConfig{
+			Store: &faulty{Store: m, fate: func() fate {
+				if down.Load() {
+					return lost
+				}
+				return arrives
+			}},
+			Outage: policy, Nodes: 8, Timeout: 100 * time.Millisecond,
+			Logger: slog.New(slog.NewTextHandler(&lockedWriter{w: &log, mu: &mu}, nil)),
+			OnEvent: func(e event.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				kinds[e.Kind]++
+			},
+		})
+		u.limit = share(t, s, l)
+		go func() { u.run(h, start.Add(12*time.Second)); done <- s }()
+	}
+	time.Sleep(4 * time.Second)
+	down.Store(true)
+	time.Sleep(4 * time.Second)
+	down.Store(false)
+	for range users {
+		(<-done).Close()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return h, start, kinds, log.String()
+}
+
+type lockedWriter struct {
+	w  *bytes.Buffer
+	mu *sync.Mutex
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+func TestOutages(t *testing.T) {
+	l := store.Limit{Quota: 400, Per: time.Second}
+	for _, tc := range []struct {
+		policy      store.Outage
+		least, most int64 // calls in the third second of the outage
+		exceeds     bool
+	}{
+		{store.Closed, 0, 0, false},
+		{store.SafeShare, 36, 40, false}, // four of eight nodes, a fifth of the quota among eight
+		{store.Open, 900, 1000, true},
+	} {
+		t.Run(tc.policy.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, start, kinds, log := outage(t, tc.policy, l)
+				if err := h.Check(l); (err != nil) != tc.exceeds {
+					t.Errorf("the limit is kept: %v", err)
+				}
+				if got := h.Total(start.Add(6*time.Second), start.Add(7*time.Second)); got < tc.least || got > tc.most {
+					t.Errorf("%d calls a second without the store, want %d to %d", got, tc.least, tc.most)
+				}
+				if got := h.Total(start.Add(9*time.Second), start.Add(12*time.Second)); got < 500 {
+					t.Errorf("%d calls in three seconds when the store is back, want some 1100, in bursts", got)
+				}
+				if kinds[event.StoreLost] != 4 || kinds[event.StoreBack] != 4 || (kinds[event.Unguarded] > 0) != tc.exceeds {
+					t.Errorf("events: %v", kinds)
+				}
+				if n := strings.Count(log, "store lost"); n != 4 || strings.Count(log, "store back") != 4 || !strings.Contains(log, tc.policy.String()) {
+					t.Errorf("logged:\n%s", log)
+				}
+			})
+		})
+	}
+}
+
+func TestALossOfStateIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		var mu sync.Mutex
+		var told []string
+		s := syncer(t, store.SyncerConfig{Store: m, OnEvent: func(e event.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, e.Kind.String()+": "+e.Source)
+		}})
+		defer s.Close()
+		sh := share(t, s, store.Limit{Quota: 10, Per: time.Minute})
+		sh.Wait(time.Now(), "", 1)
+		time.Sleep(time.Second)
+		m.Lose()
+		for range 3 {
+			sh.Wait(time.Now(), "", 1)
+			time.Sleep(2 * time.Second)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"store lost: what was granted counts as taken"}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
+}
+
+func TestSlotsAreUsedByAllAndComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		var running, most atomic.Int64
+		var made [3]atomic.Int64
+		end := time.Now().Add(30 * time.Second)
+		var wg sync.WaitGroup
+		var syncers []*store.Syncer
+		for i := range 3 {
+			s := syncer(t, store.SyncerConfig{Store: &faulty{Store: m, delay: func() time.Duration { return time.Millisecond }}})
+			syncers = append(syncers, s)
+			slots, err := s.Slots(store.SlotsConfig{Name: "acme", Max: 6})
+			if err != nil {
+				t.Fatal(err)
+			}
+			owner(&wg, slots, end, func(done func()) {
+				most.Store(max(most.Load(), running.Add(1)))
+				made[i].Add(1)
+				time.AfterFunc(20*time.Millisecond, func() { running.Add(-1); done() })
+			})
+		}
+		wg.Wait()
+		if most.Load() != 6 {
+			t.Errorf("%d ran at once, want 6", most.Load())
+		}
+		sum := int64(0)
+		for i := range made {
+			if sum += made[i].Load(); made[i].Load() < 30*50 {
+				t.Errorf("node %d made %d calls of some 9000 in all", i, made[i].Load())
+			}
+		}
+		if sum < 7000 {
+			t.Errorf("%d calls of 20ms in 30s by 6 slots, want some 9000", sum)
+		}
+		for _, s := range syncers {
+			s.Close()
+		}
+	})
+}
+
+// owner has as many calls run as limit lets, in the way of a governor: it asks when
+// it is woken.
+func owner(wg *sync.WaitGroup, limit *store.Slots, end time.Time, call func(done func())) {
+	var mu sync.Mutex
+	wake := make(chan struct{}, 1)
+	kick := func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	limit.OnChange(kick)
+	wg.Go(func() {
+		for now := time.Now(); now.Before(end); now = time.Now() {
+			mu.Lock()
+			wait := limit.Wait(now, "", 1)
+			if wait == 0 {
+				limit.Take(now, "", 1)
+			}
+			mu.Unlock()
+			if wait == 0 {
+				call(func() {
+					mu.Lock()
+					defer mu.Unlock()
+					limit.Release(time.Now(), "", 1)
+					kick()
+				})
+				continue
+			}
+			select {
+			case <-wake:
+			case <-time.After(min(wait, end.Sub(now))):
+			}
+		}
+	})
+}
+
+func TestSlotsOfADeadNodeComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		var dead atomic.Bool
+		net := &faulty{Store: m, fate: func() fate {
+			if dead.Load() {
+				return lost
+			}
+			return arrives
+		}}
+		a, b := syncer(t, store.SyncerConfig{Store: net}), syncer(t, store.SyncerConfig{Store: m})
+		defer a.Close()
+		defer b.Close()
+		of := func(s *store.Syncer) *store.Slots {
+			l, err := s.Slots(store.SlotsConfig{Name: "acme", Max: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		first, second := of(a), of(b)
+		for taken := 0; taken < 4; {
+			if first.Wait(time.Now(), "", 1) == 0 {
+				first.Take(time.Now(), "", 1)
+				taken++
+			}
+			synctest.Wait()
+		}
+		time.Sleep(3 * time.Second)
+		dead.Store(true)
+		dies := time.Now()
+		for second.Wait(time.Now(), "", 4) != 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if d := time.Since(dies); d < 8*time.Second || d > m.TTL()+time.Second {
+			t.Errorf("the slots of a dead node were back after %v, want at most a TTL, %v, and a second", d, m.TTL())
+		}
+		first.Release(time.Now(), "", 1)
+		if first.Wait(time.Now(), "", 1) == 0 {
+			t.Error("it may still start, with a slot that it has free")
+		}
+	})
+}
+
+var _ limiter.Notifier = (*store.Share)(nil)

@@ -1,0 +1,362 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// ShareConfig says what a Share shares.
+type ShareConfig struct {
+	// Name is the vendor's, the same in all processes. Required.
+	Name string
+
+	// Per says whose requests share the limits, as in governor.Limit.
+	Per throttle.Level
+
+	// Limits are charged together, all or none, with their defaults filled in. Without any, everything passes
+	// but in a cooldown of the host, and while another process makes the probe after
+	// it.
+	Limits []Limit
+
+	// Version is to be raised with every change of Limits, so that it can be told
+	// which processes have the new ones.
+	Version uint64
+}
+
+// Share is a limit that this process shares with others: a limiter.Limiter for a
+// governor's Limits, which answers at once from what its Syncer has fetched.
+//
+// The envelope is that of the Limits' Kinds, for all processes together and by the
+// vendor's clock, whatever happens to processes, store, network and clocks, but for
+// Outage Open: of permits taken when Wait has just said 0. A process that is stopped
+// between that and the sending of its call sends it later; nothing here can know.
+//
+// Wait and Take with a permit at hand cost some 100 ns each and allocate nothing.
+// When there is none, Wait returns how long the store has said it will take at
+// least, or limiter.Unsure when it has not said yet, and the owner hears by OnChange.
+//
+// Under the keys of a governor's Host it also keeps to the cooldown of the host: no
+// permits in it, and then those of one process, for one call, until the vendor has
+// accepted that.
+type Share struct {
+	*sharing
+	changed func() // OnChange's
+}
+
+// sharing is what the Shares of one Name and level in this process have together.
+// Syncer.mu guards what may change.
+type sharing struct {
+	s       *Syncer
+	id      string // in Syncer.shares
+	name    string
+	per     throttle.Level
+	asked   []Limit // as configured
+	limits  []Limit // what the store is to grant
+	version uint64
+	own     []limiter.QuotaConfig // what this process may use without it
+	keys    map[string]*cell
+	refs    int
+	owners  []*Share // that want to hear of changes
+}
+
+// wake returns what tells the owners to ask again.
+func (sh *sharing) wake() (after []func()) {
+	if sh == nil {
+		return nil
+	}
+	for _, o := range sh.owners {
+		after = append(after, o.changed)
+	}
+	return after
+}
+
+// Share returns a Share. The error names the field that is wrong.
+func (s *Syncer) Share(cfg ShareConfig) (*Share, error) {
+	if cfg.Name == "" {
+		return nil, fmt.Errorf("store: ShareConfig.Name is empty, want a name")
+	}
+	if cfg.Per > throttle.Bucket {
+		return nil, fmt.Errorf("store: ShareConfig.Per is %v, want Host, Selector, Tenant or Bucket", cfg.Per)
+	}
+	if err := CheckLimits(cfg.Limits); err != nil {
+		return nil, fmt.Errorf("store: ShareConfig.Limits: %w", err)
+	}
+	sh := &sharing{
+		s: s, id: cfg.Per.String() + ":" + cfg.Name, name: cfg.Name, per: cfg.Per, version: max(1, cfg.Version),
+		asked: slices.Clone(cfg.Limits), limits: slices.Clone(cfg.Limits), keys: make(map[string]*cell),
+	}
+	if s.cfg.Outage == SafeShare {
+		if err := sh.part(s.cfg.Part, s.cfg.Nodes); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch old := s.shares[sh.id]; {
+	case old == nil:
+		s.shares[sh.id] = sh
+	case old.version == sh.version && !slices.Equal(old.asked, sh.asked):
+		return nil, fmt.Errorf("store: ShareConfig.Limits of %s, %v, are other ones than this process has of Version %d already", cfg.Name, cfg.Limits, sh.version)
+	default:
+		if sh.version > old.version {
+			old.version, old.asked, old.limits, old.own = sh.version, sh.asked, sh.limits, sh.own
+		}
+		sh = old
+	}
+	sh.refs++
+	return &Share{sharing: sh}, nil
+}
+
+// Close says that the Share is not used any more: OnChange's function is not called
+// again, but for a call that is under way. It must be called once.
+func (sh *Share) Close() {
+	s := sh.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh.owners = slices.DeleteFunc(sh.owners, func(o *Share) bool { return o == sh })
+	if sh.refs--; sh.refs == 0 && s.shares[sh.id] == sh.sharing {
+		delete(s.shares, sh.id) // what it holds goes back when it has been idle
+	}
+}
+
+// part divides the limits into what the store grants and what each process has.
+func (sh *sharing) part(part float64, nodes int) error {
+	for i := range sh.limits {
+		l := sh.limits[i].Fill()
+		own := int64(part * float64(l.Quota) / float64(nodes))
+		if l.Quota -= own * int64(nodes); l.Quota < 1 {
+			return fmt.Errorf("store: SyncerConfig.Part leaves nothing of ShareConfig.Limits[%d].Quota, %d", i, sh.limits[i].Quota)
+		}
+		if own == 0 { // of one limit nothing: then none of all
+			sh.own, sh.limits = nil, slices.Clone(sh.asked)
+			return nil
+		}
+		l.Burst = min(l.Burst, l.Quota)
+		sh.limits[i] = l
+		sh.own = append(sh.own, limiter.QuotaConfig{Limit: int(own), Per: l.Per, Margin: max(1, l.Transit), MaxKeys: 1})
+	}
+	return nil
+}
+
+// cell returns that of key, nil when there is no room. The caller holds mu.
+func (sh *sharing) cell(key string, now time.Time) *cell {
+	c := sh.keys[key]
+	if c != nil || len(sh.keys) >= sh.s.cfg.MaxKeys {
+		return c
+	}
+	c = sh.s.cell(KeyFor(sh.name, throttle.Scope{Level: sh.per, Key: key}.String()))
+	c.share, c.quota, c.name = sh, sh.limits, key
+	for _, q := range sh.own {
+		l, err := limiter.NewQuota(q)
+		if err != nil { // a Limit is within what it takes
+			continue
+		}
+		l.Drain(now, "") // an earlier process may have used it
+		c.own = append(c.own, l)
+	}
+	sh.keys[key] = c
+	return c
+}
+
+// cell returns that of a key of the store, a new one if there is none. The caller
+// holds mu.
+func (s *Syncer) cell(key string) *cell {
+	c := s.cells[key]
+	if c == nil {
+		c = &cell{s: s, key: key}
+		s.cells[key] = c
+	}
+	return c
+}
+
+// forget drops a cell that nobody uses.
+func (s *Syncer) forget(c *cell) {
+	delete(s.cells, c.key)
+	s.due.remove(c)
+	if c.share != nil && c.share.keys[c.name] == c {
+		delete(c.share.keys, c.name)
+	}
+	if c.slots != nil && c.slots.keys[c.name] == c {
+		delete(c.slots.keys, c.name)
+	}
+}
+
+// OnChange has fn called when permits have come, or may pass without.
+func (sh *Share) OnChange(fn func()) {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	if sh.changed = fn; !slices.Contains(sh.owners, sh) {
+		sh.owners = append(sh.owners, sh)
+	}
+}
+
+// Wait returns how long it is until n permits for key can be taken; Never when they
+// are more than the limits ever have.
+func (sh *Share) Wait(now time.Time, key string, n int) time.Duration {
+	s := sh.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := sh.keys[key]
+	if c == nil {
+		if c = sh.cell(key, now); c == nil {
+			return s.cfg.Interval
+		}
+	}
+	if n < 1 {
+		return 0
+	}
+	t := s.now()
+	c.asked = t
+	c.drop(t)
+	frozen := c.frozen(t)
+	if !frozen && (c.credit >= int64(n) || len(c.quota) == 0) {
+		return 0
+	}
+	if int64(n) > c.most() {
+		return limiter.Never
+	}
+	how, own := c.unleased(now, n)
+	if !frozen && how != shut {
+		return 0
+	}
+	c.need = max(c.need, n)
+	s.plan(c, c.next(t))
+	switch {
+	case frozen && c.probe == ProbeCooling && c.probeEnds > t:
+		return time.Duration(c.probeEnds - t)
+	case !frozen && c.retryAt > t:
+		return min(own, time.Duration(c.retryAt-t))
+	case !frozen:
+		return min(own, limiter.Unsure)
+	}
+	return limiter.Unsure
+}
+
+// pass is how a permit may pass that was not granted.
+type pass uint8
+
+const (
+	shut pass = iota
+	byPart
+	byOpen
+)
+
+// unleased says how n permits may pass that were not granted, or how long it is
+// until they may.
+func (c *cell) unleased(now time.Time, n int) (how pass, wait time.Duration) {
+	if c.s.lost && c.s.cfg.Outage == Open {
+		return byOpen, 0
+	}
+	if len(c.own) == 0 || c.nodes > c.s.cfg.Nodes {
+		return shut, limiter.Never
+	}
+	for _, l := range c.own {
+		wait = max(wait, l.Wait(now, "", n))
+	}
+	if wait > 0 {
+		return shut, wait
+	}
+	return byPart, 0
+}
+
+// Take takes n permits for key, for which Wait has just said 0.
+func (sh *Share) Take(now time.Time, key string, n int) {
+	s := sh.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := sh.keys[key]
+	if c == nil || n < 1 {
+		return
+	}
+	c.need = 0
+	if c.probe == ProbeYours {
+		c.probing, c.probedAt = true, now
+	}
+	if len(c.quota) == 0 {
+		return
+	}
+	if c.credit < int64(n) {
+		how, _ := c.unleased(now, n)
+		if how == byPart {
+			for _, l := range c.own {
+				l.Take(now, "", n)
+			}
+		} else if how == byOpen {
+			s.unguarded(sh.sharing, key)
+		}
+		if how != shut {
+			c.open += int64(n)
+			c.stale += int64(n) // nothing of it goes back to a lease
+			return
+		}
+	}
+	c.take(int64(n))
+	if c.credit < c.last/2 && !c.busy && c.ahead() > c.credit { // low water
+		s.plan(c, max(s.now(), c.retryAt))
+	}
+}
+
+// unguarded has the loop tell of a call that passes an open Share.
+func (s *Syncer) unguarded(sh *sharing, key string) {
+	if s.cfg.OnEvent != nil && len(s.events) < 4096 {
+		scope := throttle.Scope{Level: sh.per, Key: key}.String()
+		s.events = append(s.events, event.Event{Time: time.Now(), Kind: event.Unguarded, Name: sh.name, Scope: scope})
+		s.kick()
+	}
+}
+
+// Settle corrects the cost of permits taken before. More is charged by the next
+// exchange, even if there is none; less can be taken again, as long as it is
+// certain that its lease has not ended.
+func (sh *Share) Settle(now time.Time, key string, n, used int) {
+	s := sh.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := sh.keys[key]
+	if c == nil || n < 0 || used < 0 {
+		return
+	}
+	c.probing = false // the probe has ended; if well, Accepted follows
+	k := min(int64(n), c.open)
+	c.open -= k
+	late := min(k, c.stale)
+	c.stale -= late
+	switch {
+	case used > n:
+		c.drop(s.now())
+		c.take(int64(used - n))
+		c.open -= min(c.open, int64(used-n))
+		s.plan(c, s.now())
+	case late == 0 && used < n && c.usedEnd > s.now():
+		c.grant(lease{min(k, int64(n-used)), c.usedEnd})
+	}
+}
+
+// Accepted lets everybody go on after a cooldown, if the call was the probe.
+func (sh *Share) Accepted(now, sent time.Time, key string) {
+	s := sh.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := sh.keys[key]; c != nil && c.probe == ProbeYours && !sent.Before(c.probedAt) && !c.probedAt.IsZero() {
+		c.passed, c.probe = true, ProbeOver
+		s.plan(c, s.now())
+	}
+}
+
+// Refused does nothing: the cooldown comes as the governor's event.
+func (sh *Share) Refused(now, sent time.Time, key string) {}
+
+// Rate returns this process's part of the permits per second, if all use as many.
+func (sh *Share) Rate(now time.Time, key string) float64 {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	if c := sh.keys[key]; c != nil {
+		return rater(c.quota, c.nodes)
+	}
+	return rater(sh.limits, 1)
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// SlotsConfig says what Slots share.
+type SlotsConfig struct {
+	// Name is the vendor's, the same in all processes. Required.
+	Name string
+
+	// Per says whose calls share the slots, as in governor.Limit.
+	Per throttle.Level
+
+	// Max is how many calls may run at once in all processes: 1 up to 1<<20. The
+	// smallest that a process says counts.
+	Max int
+}
+
+// Slots bound how many calls run at once in all processes that share them. They are
+// a limiter.Releaser for a governor's Limits: a permit is held while a call runs.
+//
+// Slots belong to processes, which use the same ones again and again without asking
+// the store. One that dies leaves its slots to the others after the store's TTL; one
+// that does not reach the store starts nothing more when nine tenths of the TTL are
+// over. A call that then still runs may overlap with one that another process has
+// started: as many as this one had, until they end. A call that must not should have
+// a timeout of half the TTL.
+type Slots struct {
+	s       *Syncer
+	name    string
+	per     throttle.Level
+	max     int64
+	changed func()
+	keys    map[string]*cell // guarded by s.mu
+}
+
+var _ limiter.Releaser = (*Slots)(nil)
+
+// Slots returns Slots. The error names the field that is wrong.
+func (s *Syncer) Slots(cfg SlotsConfig) (*Slots, error) {
+	switch {
+	case cfg.Name == "":
+		return nil, fmt.Errorf("store: SlotsConfig.Name is empty, want a name")
+	case cfg.Per > throttle.Bucket:
+		return nil, fmt.Errorf("store: SlotsConfig.Per is %v, want Host, Selector, Tenant or Bucket", cfg.Per)
+	case cfg.Max < 1 || cfg.Max > 1<<20:
+		return nil, fmt.Errorf("store: SlotsConfig.Max is %d, want 1 up to %d", cfg.Max, 1<<20)
+	}
+	return &Slots{s: s, name: cfg.Name, per: cfg.Per, max: int64(cfg.Max), keys: make(map[string]*cell)}, nil
+}
+
+// OnChange has fn called when slots have come.
+func (l *Slots) OnChange(fn func()) { l.changed = fn }
+
+// Wait returns 0 when n slots of key are to be had, Never when there are not so
+// many; else when to ask again at the latest.
+func (l *Slots) Wait(now time.Time, key string, n int) time.Duration {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if int64(n) > l.max {
+		return limiter.Never
+	}
+	c := l.keys[key]
+	if c == nil {
+		if len(l.keys) >= s.cfg.MaxKeys {
+			return s.cfg.Interval
+		}
+		c = s.cell(KeyFor(l.name, "slots", throttle.Scope{Level: l.per, Key: key}.String()))
+		c.slots, c.name = l, key
+		l.keys[key] = c
+	}
+	t := s.now()
+	c.asked, c.busySlots = t, true
+	if n < 1 || c.inUse+int64(n) <= c.allowed && t < c.slotsUntil {
+		return 0
+	}
+	if want := max(c.inUse+int64(n)-c.allowed, min(2*c.allowed, 8), 1); want > c.wantSlots {
+		c.wantSlots = min(want, l.max)
+		s.plan(c, t)
+	}
+	return s.cfg.Interval
+}
+
+// Take takes n slots of key, for which Wait has just said 0.
+func (l *Slots) Take(now time.Time, key string, n int) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if c := l.keys[key]; c != nil && n > 0 {
+		c.inUse += int64(n)
+	}
+}
+
+// Release gives n slots of key back.
+func (l *Slots) Release(now time.Time, key string, n int) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if c := l.keys[key]; c != nil && n > 0 {
+		over := c.inUse > c.allowed
+		if c.inUse = max(0, c.inUse-int64(n)); over {
+			l.s.plan(c, l.s.now()) // others wait for it
+		}
+	}
+}
+
+// Settle corrects how many slots a call holds from n to used. The call releases
+// used.
+func (l *Slots) Settle(now time.Time, key string, n, used int) {
+	l.Release(now, key, n-min(n, used))
+	l.Take(now, key, used-min(n, used))
+}
+
+// Accepted does nothing.
+func (l *Slots) Accepted(now, sent time.Time, key string) {}
+
+// Refused does nothing.
+func (l *Slots) Refused(now, sent time.Time, key string) {}

@@ -1,0 +1,256 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+)
+
+// cool is an item by which the vendor's word about a scope is told.
+func cool(scope string, d time.Duration) store.Item {
+	return store.Item{Cool: []store.Cool{{Scope: scope, For: d}}}
+}
+
+// leftOf is the cooldown of scope, as a node that knows nothing yet is told.
+func (c *check) leftOf(scope string) (cd store.Cooldown) {
+	c.Helper()
+	for _, cd := range c.ask(store.NewNode(), store.Item{}).Cooldowns {
+		if cd.Scope == scope {
+			return cd
+		}
+	}
+	return cd
+}
+
+// near reports whether d is about want, of which time has passed meanwhile.
+func near(d, want time.Duration) bool { return d <= want+want/100 && d >= want-want/10 }
+
+// onlyExtended has many nodes tell of cooldowns of random length, in any order.
+func onlyExtended(c *check) {
+	ns := nodes(8)
+	end, gen := time.Time{}, uint64(0)
+	writes := 500
+	for i := range writes {
+		d := time.Duration(rand.Int64N(int64(time.Hour)))
+		if i == writes/2 {
+			d = time.Hour + time.Minute
+		}
+		sent := time.Now()
+		a := c.ask(ns[pick(len(ns))], cool("", max(1, d)))
+		received := time.Now()
+		switch {
+		case !sent.Add(d).After(end) && !received.Add(d).After(end) && a.Gen != gen && !end.IsZero():
+			c.Errorf("a cooldown of %v changed one that ends later", d)
+		case sent.Add(d).After(end.Add(time.Second)) && a.Gen <= gen:
+			c.Errorf("a cooldown of %v did not extend one that ends %v earlier", d, sent.Add(d).Sub(end))
+		}
+		gen = a.Gen
+		if e := received.Add(d); e.After(end) {
+			end = e
+		}
+		if i%50 == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if cd := c.leftOf(""); !near(cd.Left, time.Until(end)) {
+		c.Errorf("%v are left, want the longest, %v", cd.Left, time.Until(end))
+	}
+}
+
+func toldOnce(c *check) {
+	n := nodes(2)
+	a := c.ask(n[0], store.Item{})
+	b := c.ask(n[1], cool("a", time.Minute))
+	if len(b.Cooldowns) != 1 || b.Gen != b.Cooldowns[0].Gen || b.Gen == 0 {
+		c.Fatalf("who tells of a cooldown is told of %+v, Gen %d", b.Cooldowns, b.Gen)
+	}
+	know := store.Item{Seen: a.Gen, Epoch: a.Epoch}
+	a = c.ask(n[0], know)
+	if len(a.Cooldowns) != 1 || a.Cooldowns[0].Scope != "a" || !near(a.Cooldowns[0].Left, time.Minute) || a.Gen != b.Gen {
+		c.Errorf("another node is told of %+v, Gen %d", a.Cooldowns, a.Gen)
+	}
+	know.Seen = a.Gen
+	if a := c.ask(n[0], know); len(a.Cooldowns) != 0 {
+		c.Errorf("it is told again of %+v", a.Cooldowns)
+	}
+	if a := c.ask(n[0], store.Item{Seen: a.Gen, Epoch: "another"}); len(a.Cooldowns) != 1 {
+		c.Errorf("who was in another epoch is told of %+v", a.Cooldowns)
+	}
+}
+
+func nothingGranted(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	c.ask(n[0], cool("", 300*time.Millisecond))
+	cooled := time.Now()
+	for time.Since(cooled) < 200*time.Millisecond {
+		a := c.ask(n[1], limited(10, l))
+		if a.Granted != 0 || a.Probe != store.ProbeCooling {
+			c.Errorf("in a cooldown %d are granted, probe %d", a.Granted, a.Probe)
+		}
+		if a.RetryAfter <= 0 || a.RetryAfter > 300*time.Millisecond {
+			c.Errorf("in a cooldown of 300ms: come again in %v", a.RetryAfter)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func scopeAlone(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := store.NewNode()
+	c.ask(n, cool("tenant:a", time.Minute))
+	if a := c.ask(n, limited(1, l)); a.Granted != 1 || a.Probe != store.ProbeOver {
+		c.Errorf("the cooldown of a scope keeps the key back: %+v", a)
+	}
+}
+
+func scopesBounded(c *check) {
+	n := store.NewNode()
+	c.ask(n, cool("", time.Second*30))
+	for i := range 2 * store.MaxScopes {
+		c.ask(n, cool(fmt.Sprint("tenant:", i), time.Duration(i+1)*time.Minute))
+	}
+	a := c.ask(store.NewNode(), store.Item{})
+	if len(a.Cooldowns) > store.MaxScopes {
+		c.Errorf("%d cooldowns", len(a.Cooldowns))
+	}
+	if c.leftOf("").Left == 0 || c.leftOf(fmt.Sprint("tenant:", 2*store.MaxScopes-1)).Left == 0 {
+		c.Errorf("the key's own cooldown, or the longest, had to go")
+	}
+}
+
+func clearEnds(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	c.ask(n[0], cool("", time.Minute))
+	a := c.ask(n[1], limited(1, l))
+	c.ask(n[0], store.Item{Clear: []string{"", "unknown"}})
+	b := c.ask(n[1], store.Item{Limits: []store.Limit{l}, Version: 1, Want: 1, Seen: a.Gen, Epoch: a.Epoch})
+	if len(b.Cooldowns) != 1 || b.Cooldowns[0].Left != 0 || b.Gen <= a.Gen {
+		c.Errorf("of a cleared cooldown another node hears %+v, Gen %d after %d", b.Cooldowns, b.Gen, a.Gen)
+	}
+	if b.Granted != 1 || b.Probe != store.ProbeOver {
+		c.Errorf("after it, %d are granted, probe %d", b.Granted, b.Probe)
+	}
+}
+
+func knownBringsBack(c *check) {
+	if c.Lose == nil {
+		c.Skip("the engine cannot lose its state")
+	}
+	n := nodes(2)
+	a := c.ask(n[0], cool("", time.Minute))
+	known := store.Item{Known: []store.Cooldown{{Left: 2 * time.Minute, Gen: a.Gen}}}
+	if c.ask(n[1], known); c.leftOf("").Left > time.Minute {
+		c.Errorf("a cooldown that the store knows is extended by who was told of it")
+	}
+	c.Lose()
+	known.Known[0].Left = 50 * time.Second
+	if c.ask(n[1], known); !near(c.leftOf("").Left, 50*time.Second) || c.leftOf("").Gen < a.Gen {
+		c.Errorf("after the loss, the store has %+v of a cooldown of 50s", c.leftOf(""))
+	}
+	if a := c.ask(n[0], cool("", 2*time.Minute)); a.Gen <= known.Known[0].Gen {
+		c.Errorf("the next cooldown has Gen %d, not more than before the loss, %d", a.Gen, known.Known[0].Gen)
+	}
+}
+
+// probing is a key whose cooldown has just ended.
+func (c *check) probing(node store.Node, l store.Limit) {
+	c.Helper()
+	begin(l.Per)
+	c.ask(node, cool("", 50*time.Millisecond))
+	time.Sleep(60 * time.Millisecond)
+}
+
+func oneProbes(c *check) {
+	l := long(10)
+	n := nodes(3)
+	c.probing(n[0], l)
+	wants := limited(5, l)
+	if a := c.ask(n[1], wants); a.Granted != 0 || a.Probe != store.ProbeOpen {
+		c.Errorf("before the probe: %d granted, probe %d", a.Granted, a.Probe)
+	}
+	wants.Probe = store.ProbeWanted
+	a := c.ask(n[1], wants)
+	if a.Probe != store.ProbeYours || a.ProbeFor <= 0 || a.ProbeFor > c.Store.TTL() || a.Granted != 1 {
+		c.Errorf("the first to ask for the probe gets %+v", a)
+	}
+	for range 3 {
+		if a := c.ask(n[2], wants); a.Granted != 0 || a.Probe != store.ProbeOther || a.RetryAfter <= 0 {
+			c.Errorf("beside it, another node gets %+v", a)
+		}
+	}
+	passed := store.Item{Probe: store.ProbePassed}
+	if c.ask(n[2], passed); c.ask(n[0], wants).Granted != 0 {
+		c.Errorf("the probe passed by the word of who does not probe")
+	}
+	c.ask(n[1], passed)
+	if a := c.ask(n[2], limited(1, l)); a.Granted != 1 || a.Probe != store.ProbeOver {
+		c.Errorf("after the probe, another node gets %+v", a)
+	}
+	c.ask(n[1], cool("", 50*time.Millisecond))
+	time.Sleep(60 * time.Millisecond)
+	if a := c.ask(n[2], limited(1, l)); a.Granted != 0 || a.Probe != store.ProbeOpen {
+		c.Errorf("after the next cooldown, a node gets %+v", a)
+	}
+}
+
+func lostProbe(c *check) {
+	l := long(10)
+	n := nodes(3)
+	c.probing(n[0], l)
+	wants := limited(5, l)
+	wants.Probe = store.ProbeWanted
+	c.ask(n[1], wants)
+	c.ask(n[1], store.Item{Bye: true})
+	if a := c.ask(n[2], wants); a.Probe != store.ProbeYours {
+		c.Errorf("the prober has left, and the next gets probe %d", a.Probe)
+	}
+	for end := time.Now().Add(c.Store.TTL()); time.Now().Before(end); {
+		time.Sleep(c.Store.TTL() / 10)
+		c.ask(n[2], store.Item{}) // it lives, but its probe does not come back
+	}
+	if a := c.ask(n[0], wants); a.Probe != store.ProbeYours {
+		c.Errorf("a TTL later, the next gets probe %d", a.Probe)
+	}
+}
+
+func hints(c *check) {
+	var heard, wrong atomic.Int64
+	stop, err := c.Store.Watch(c.Context(), func(key string) {
+		if key == c.key || key == "" {
+			heard.Add(1)
+		} else {
+			wrong.Add(1)
+		}
+	})
+	if err != nil {
+		c.Fatalf("Watch: %v", err)
+	}
+	n := nodes(2)
+	c.ask(n[0], store.Item{})
+	time.Sleep(500 * time.Millisecond) // for who has to subscribe
+	before := heard.Load()
+	c.ask(n[1], cool("", time.Minute))
+	time.Sleep(time.Second)
+	if heard.Load() == before {
+		c.Errorf("no hint of a cooldown")
+	}
+	before = heard.Load()
+	c.ask(n[1], cool("", time.Second))
+	stop()
+	stop()
+	for i := range 5 {
+		c.ask(n[1], cool("", time.Hour<<i))
+	}
+	time.Sleep(500 * time.Millisecond)
+	if heard.Load() > before+1 { // one may have been under way
+		c.Errorf("hints of no change, or after stop")
+	}
+}

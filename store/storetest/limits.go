@@ -1,0 +1,169 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+)
+
+func nonsense(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := store.NewNode()
+	bad := func(change func(*store.Item)) store.Item {
+		it := c.next(n, limited(10, l))
+		change(&it)
+		return it
+	}
+	good := c.next(n, limited(10, l))
+	for i, items := range [][]store.Item{
+		{bad(func(it *store.Item) { it.Key = "" })},
+		{bad(func(it *store.Item) { it.Key = "a b" })},
+		{bad(func(it *store.Item) { it.Key = "0123456789012345678901234567890123456" })},
+		{bad(func(it *store.Item) { it.Key = "a\n" })},
+		{bad(func(it *store.Item) { it.Key = "{a}" })},
+		{bad(func(it *store.Item) { it.Seq = 0 })},
+		{bad(func(it *store.Item) { it.Want = -1 })},
+		{bad(func(it *store.Item) { it.Want = 1e9 + 1 })},
+		{bad(func(it *store.Item) { it.Returned = -1 })},
+		{bad(func(it *store.Item) { it.Debt = -1 })},
+		{bad(func(it *store.Item) { it.Slots = -1 })},
+		{bad(func(it *store.Item) { it.Held = 1<<20 + 1 })},
+		{bad(func(it *store.Item) { it.Probe = 9 })},
+		{bad(func(it *store.Item) { it.Cool = []store.Cool{{For: 0}} })},
+		{bad(func(it *store.Item) { it.Cool = []store.Cool{{For: -1}} })},
+		{bad(func(it *store.Item) { it.Cool = make([]store.Cool, 17) })},
+		{bad(func(it *store.Item) { it.Known = []store.Cooldown{{Left: -1}} })},
+		{bad(func(it *store.Item) { it.Clear = []string{string(make([]byte, 257))} })},
+		{bad(func(it *store.Item) { it.Limits = []store.Limit{{}} })},
+		{bad(func(it *store.Item) { it.Limits = make([]store.Limit, 9) })},
+		{bad(func(it *store.Item) { it.Limits = []store.Limit{{Kind: 9, Quota: 1, Per: time.Second}} })},
+		{bad(func(it *store.Item) { it.Limits = []store.Limit{{Quota: 1, Per: time.Second, Burst: 1}} })},
+		{bad(func(it *store.Item) { it.Limits = []store.Limit{{Quota: 1, Per: time.Microsecond}} })},
+		{good, bad(func(it *store.Item) { it.Want = -1 })},
+		make([]store.Item, store.MaxItems+1),
+	} {
+		if _, err := c.Store.Exchange(c.Context(), n, items); !errors.Is(err, store.ErrInvalid) {
+			c.Errorf("nonsense %d: %v, want an error that matches ErrInvalid", i, err)
+		}
+	}
+	for _, name := range []store.Node{"", "A", "a b", "012345678901234567890123456789012"} {
+		if _, err := c.Store.Exchange(c.Context(), name, []store.Item{good}); !errors.Is(err, store.ErrInvalid) {
+			c.Errorf("node %q: %v, want an error that matches ErrInvalid", name, err)
+		}
+	}
+	if rest := c.drain(limited(10, l), store.NewNode()); rest != 10 {
+		c.Errorf("%d of 10 are left, though nothing was executed", rest)
+	}
+}
+
+func lowered(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	if got := c.ask(n[0], limited(5, l)).Granted; got != 5 {
+		c.Fatalf("%d granted of 10, want 5", got)
+	}
+	low := limited(10, long(7))
+	low.Version = 2
+	if got := c.drain(low, n...); got != 2 {
+		c.Errorf("%d granted after the limit was lowered to 7, of which 5 are taken", got)
+	}
+	next(l.Per)
+	if got := c.drain(low, n...); got != 7 {
+		c.Errorf("%d granted in the next window, want 7", got)
+	}
+}
+
+func raised(c *check) {
+	for _, kind := range []store.Kind{store.Window, store.Sliding} {
+		l := store.Limit{Kind: kind, Quota: 10, Per: time.Second, Transit: -1}
+		high := l
+		high.Quota = 15
+		n := nodes(2)
+		next(l.Per)
+		start := time.Now()
+		at := func(version uint64, l store.Limit) store.Item {
+			return store.Item{Key: store.KeyFor(c.key, kind.String()), Limits: []store.Limit{l}, Version: version, Want: 20}
+		}
+		first := c.drain(at(1, l), n...)
+		if got := first + c.drain(at(2, high), n...); got != 10 {
+			c.Errorf("%s: %d granted in the window in which 10 was raised to 15", kind, got)
+		}
+		// A Sliding one comes back when the segment of its takes has been over for
+		// a Per, and the higher limit counts by then.
+		time.Sleep(time.Until(start.Add(l.Per + l.Per/10)))
+		if got := c.drain(at(2, high), n...); got != 15 {
+			c.Errorf("%s: %d granted in the window after the raise, want 15", kind, got)
+		}
+	}
+}
+
+func reshaped(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	c.ask(n[0], limited(1, l))
+	other := store.Limit{Kind: store.Sliding, Quota: 10, Per: time.Second, Transit: -1}
+	it := limited(10, other)
+	it.Version = 2
+	start := time.Now()
+	if got := c.drain(it, n...); got != 0 {
+		c.Errorf("%d granted by limits of another shape, at once", got)
+	}
+	time.Sleep(time.Until(start.Add(other.Per + other.Per/10)))
+	if got := c.drain(it, n...); got != 10 {
+		c.Errorf("%d granted by limits of another shape a Per later, want 10", got)
+	}
+}
+
+func olderVersion(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	it := limited(0, l)
+	it.Version = 5
+	c.ask(n[0], it)
+	old := limited(100, long(100))
+	old.Version = 4
+	a := c.ask(n[1], old)
+	if a.Version != 5 || len(a.Limits) != 1 || a.Limits[0] != l {
+		c.Errorf("who has an older version is told of %+v of version %d", a.Limits, a.Version)
+	}
+	if got := a.Granted + c.drain(old, n[1]); got != 10 {
+		c.Errorf("%d granted to who has an older version with 100, want 10", got)
+	}
+	if a := c.ask(n[0], it); a.Limits != nil || a.Version != 5 {
+		c.Errorf("who has the limits in force is told of %+v of version %d", a.Limits, a.Version)
+	}
+}
+
+// equalShares has nodes always want more than there is.
+func equalShares(c *check) {
+	l := store.Limit{Kind: store.Window, Quota: 400, Per: 200 * time.Millisecond}
+	ns := nodes(4)
+	got := make([]int64, len(ns))
+	for _, n := range ns {
+		c.ask(n, limited(400, l)) // who is alone gets all
+	}
+	for range 10 {
+		next(l.Per)
+		for none := 0; none < len(ns); {
+			none = 0
+			for i, n := range ns {
+				a := c.ask(n, limited(400, l))
+				if got[i] += a.Granted; a.Granted == 0 && a.RetryAfter > 10*time.Millisecond {
+					none++
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for i := range got {
+		if d := got[i] - got[0]; d > got[0]/20 || d < -got[0]/20 {
+			c.Errorf("nodes that want the same got %d", got)
+			break
+		}
+	}
+}

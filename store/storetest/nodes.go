@@ -1,0 +1,171 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+)
+
+func slots(capacity, held, want int64) store.Item {
+	return store.Item{Slots: capacity, Held: held, WantSlots: want}
+}
+
+// slotsBounded has nodes come and go, with more slots and with fewer, and adds up
+// what they may hold.
+func slotsBounded(c *check) {
+	ns := nodes(5)
+	held := make([]int64, len(ns))
+	for range 400 {
+		i := pick(len(ns))
+		keep := int64(pick(int(held[i]) + 1))
+		if pick(10) == 0 {
+			c.ask(ns[i], store.Item{Bye: true})
+			held[i] = 0
+			continue
+		}
+		a := c.ask(ns[i], slots(10, keep, int64(pick(12))))
+		if a.Held > 0 && (a.SlotsFor <= 0 || a.SlotsFor > c.Store.TTL()) {
+			c.Errorf("%d slots for %v", a.Held, a.SlotsFor)
+		}
+		held[i] = max(keep, a.Held) // one that is asked back runs until it is over
+		sum := int64(0)
+		for _, h := range held {
+			sum += h
+		}
+		if sum > 10 {
+			c.Fatalf("nodes hold %v, together more than 10", held)
+		}
+		time.Sleep(time.Millisecond / 2)
+	}
+	for _, n := range ns {
+		c.ask(n, store.Item{Bye: true})
+	}
+	sum := int64(0)
+	for held := int64(0); ; held = sum {
+		if sum = c.ask(ns[0], slots(10, held, 10)).Held; sum == held {
+			break
+		}
+	}
+	if sum != 10 {
+		c.Errorf("one node alone gets %d slots of 10", sum)
+	}
+}
+
+func slotsComeBack(c *check) {
+	n := nodes(2)
+	for held := int64(0); held < 4; {
+		held = c.ask(n[0], slots(4, held, 4)).Held
+	}
+	dies := time.Now()
+	for time.Since(dies) < c.Store.TTL()-c.Store.TTL()/4 {
+		if a := c.ask(n[1], slots(4, 0, 4)); a.Held != 0 {
+			c.Fatalf("%d slots are given %v after a node with all of them was heard, TTL is %v", a.Held, time.Since(dies), c.Store.TTL())
+		}
+		time.Sleep(c.Store.TTL() / 8)
+	}
+	time.Sleep(time.Until(dies.Add(c.Store.TTL() + 50*time.Millisecond)))
+	if a := c.ask(n[1], slots(4, 0, 4)); a.Held != 4 || a.Nodes != 1 {
+		c.Errorf("%d slots of 4 are given, %d nodes, a TTL after the other was heard last", a.Held, a.Nodes)
+	}
+}
+
+func slotsNotClaimed(c *check) {
+	n := nodes(2)
+	for held := int64(0); held < 4; {
+		held = c.ask(n[0], slots(4, held, 4)).Held
+	}
+	if a := c.ask(n[1], slots(4, 4, 0)); a.Held != 0 {
+		c.Errorf("a node that claims 4 slots, all another's, has %d", a.Held)
+	}
+	c.ask(n[0], slots(4, 1, 0))
+	if a := c.ask(n[1], slots(4, 0, 4)); a.Held != 3 {
+		c.Errorf("3 slots are given back, and %d given to who asks", a.Held)
+	}
+	c.ask(n[1], slots(2, 3, 0)) // the capacity shrinks
+	if a := c.ask(n[0], slots(4, 1, 4)); a.Held > 1 {
+		c.Errorf("%d slots are given of 2, when another holds 3", a.Held)
+	}
+}
+
+// slotsAskedBack has a node that keeps all slots, as long as it may.
+func slotsAskedBack(c *check) {
+	n := nodes(2)
+	held := int64(0)
+	for held < 8 {
+		held = c.ask(n[0], slots(8, held, 8)).Held
+	}
+	other := int64(0)
+	for range 4 {
+		other = c.ask(n[1], slots(8, other, 8)).Held
+		held = c.ask(n[0], slots(8, held, 8)).Held
+	}
+	if other < 3 || held < 3 || other+held > 8 {
+		c.Errorf("of 8 slots, who had all keeps %d, and who came later has %d", held, other)
+	}
+}
+
+// lostGrants takes all there is, and asks again after the store has lost it.
+func lostGrants(c *check) {
+	if c.Lose == nil {
+		c.Skip("the engine cannot lose its state")
+	}
+	for _, kind := range []store.Kind{store.Window, store.Sliding, store.Bucket} {
+		l := store.Limit{Kind: kind, Quota: 50, Per: 500 * time.Millisecond, Transit: -1}
+		it := limited(50, l)
+		it.Key = store.KeyFor(c.key, kind.String())
+		n := nodes(2)
+		var h History
+		take := func() (epoch string) {
+			sent := time.Now()
+			a := c.ask(n[pick(2)], it)
+			if a.Granted > 0 {
+				h.Use(sent.Add(time.Duration(pick(2))*(a.ValidFor-1)), a.Granted)
+			}
+			return a.Epoch
+		}
+		next(l.Per)
+		start, lost := time.Now(), false
+		before := ""
+		for time.Since(start) < 4*l.Per {
+			if epoch := take(); !lost && time.Since(start) > 3*l.Per/2 {
+				c.Lose()
+				before, lost = epoch, true
+				if take() == before {
+					c.Errorf("%s: lost state has the epoch of before", kind)
+				}
+			}
+			time.Sleep(3 * time.Millisecond)
+		}
+		if err := h.Check(l); err != nil {
+			c.Errorf("%s: %v", kind, err)
+		}
+		if got := h.Total(start.Add(27*l.Per/10), start.Add(5*l.Per)); got < 40 {
+			c.Errorf("%s: a Per after the loss %d were granted in another, want 50 again", kind, got)
+		}
+	}
+}
+
+func lostSlots(c *check) {
+	if c.Lose == nil {
+		c.Skip("the engine cannot lose its state")
+	}
+	n := nodes(2)
+	held := int64(0)
+	for held < 4 {
+		held = c.ask(n[0], slots(4, held, 4)).Held
+	}
+	c.Lose()
+	if a := c.ask(n[1], slots(4, 0, 4)); a.Held != 0 {
+		c.Errorf("%d slots are given, when all may be held", a.Held)
+	}
+	if a := c.ask(n[0], slots(4, 4, 0)); a.Held != 4 {
+		c.Errorf("after the loss, who held 4 slots has %d", a.Held)
+	}
+	for end := time.Now().Add(c.Store.TTL()); time.Now().Before(end); {
+		time.Sleep(c.Store.TTL() / 4)
+		c.ask(n[0], slots(4, 2, 0))
+	}
+	if a := c.ask(n[1], slots(4, 0, 4)); a.Held != 2 {
+		c.Errorf("a TTL after the loss, %d of 2 slots are given", a.Held)
+	}
+}

@@ -1,0 +1,289 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+)
+
+func answersNameTheirRequests(c *check) {
+	n := store.NewNode()
+	items := []store.Item{c.next(n, store.Item{}), c.next(n, store.Item{Key: newKey()}), c.next(n, store.Item{Key: newKey()})}
+	items[1].Seq = 7
+	as, err := c.Store.Exchange(c.Context(), n, items)
+	if err != nil || len(as) != len(items) {
+		c.Fatalf("%d answers to %d items, %v", len(as), len(items), err)
+	}
+	for i, a := range as {
+		if a.Node != n || a.Key != items[i].Key || a.Seq != items[i].Seq || a.Epoch == "" || a.Nodes != 1 {
+			c.Errorf("item %s %d of %s is answered by %+v", items[i].Key, items[i].Seq, n, a)
+		}
+	}
+}
+
+func repeatedOnce(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	it := c.next(n[0], limited(4, l))
+	first := c.repeat(n[0], it)
+	if first.Granted < 1 {
+		c.Fatalf("nothing is granted: %+v", first)
+	}
+	for range 5 {
+		if again := c.repeat(n[0], it); again.Granted != first.Granted || again.Stale {
+			c.Errorf("the first answer grants %d, a repeated one %d", first.Granted, again.Granted)
+		}
+	}
+	if rest := c.drain(limited(10, l), n[1]); first.Granted+rest != 10 {
+		c.Errorf("%d granted, and %d are left of 10 after it was repeated", first.Granted, rest)
+	}
+	debt := limited(0, l)
+	debt.Returned = first.Granted
+	it = c.next(n[0], debt)
+	for range 3 {
+		c.repeat(n[0], it)
+	}
+	if back := c.drain(limited(10, l), n[1]); back != first.Granted {
+		c.Errorf("%d returned once, in three requests, give %d back", first.Granted, back)
+	}
+}
+
+func repeatedShorter(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := store.NewNode()
+	it := c.next(n, limited(1, l))
+	it.Slots, it.WantSlots = 3, 1
+	first := c.repeat(n, it)
+	time.Sleep(200 * time.Millisecond)
+	again := c.repeat(n, it)
+	if again.ValidFor > first.ValidFor-200*time.Millisecond || again.SlotsFor > first.SlotsFor-200*time.Millisecond {
+		c.Errorf("200ms later %v and %v are left of %v and %v", again.ValidFor, again.SlotsFor, first.ValidFor, first.SlotsFor)
+	}
+}
+
+func olderIsStale(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	c.ask(n[0], limited(1, l))
+	old := c.next(n[0], limited(1, l))
+	c.ask(n[0], limited(1, l))
+	if a := c.repeat(n[0], old); !a.Stale || a.Granted != 0 || a.Seq != old.Seq {
+		c.Errorf("a request that is older than the last is answered by %+v", a)
+	}
+	if rest := c.drain(limited(10, l), n[1]); rest != 8 {
+		c.Errorf("%d are left of 10 after two grants of 1 and a stale request, want 8", rest)
+	}
+}
+
+func endedContext(c *check) {
+	ctx, cancel := context.WithCancel(c.Context())
+	cancel()
+	n := store.NewNode()
+	l := long(10)
+	begin(l.Per)
+	if _, err := c.Store.Exchange(ctx, n, []store.Item{c.next(n, limited(10, l))}); err == nil {
+		c.Errorf("a context that has ended: no error")
+	}
+	if rest := c.drain(limited(10, l), store.NewNode()); rest != 10 {
+		c.Errorf("%d of 10 are left, though nothing was executed", rest)
+	}
+}
+
+func wantBounds(c *check) {
+	for _, kind := range []store.Kind{store.Window, store.Sliding, store.Bucket} {
+		l := store.Limit{Kind: kind, Quota: 100, Per: time.Second}
+		n := store.NewNode()
+		for want := range int64(5) {
+			a := c.ask(n, store.Item{Key: store.KeyFor(c.key, kind.String()), Limits: []store.Limit{l}, Version: 1, Want: want})
+			if a.Granted > want || a.Granted > 0 && a.ValidFor <= 0 || a.ValidFor > l.Per {
+				c.Errorf("%s: %d wanted, %d granted for %v", kind, want, a.Granted, a.ValidFor)
+			}
+		}
+	}
+}
+
+// noWindowHoldsMore has nodes ask as often as they can, and use what they got as
+// late as they may.
+func noWindowHoldsMore(c *check) {
+	for _, kind := range []store.Kind{store.Window, store.Sliding, store.Bucket} {
+		for _, quota := range []int64{1, 7, 200} {
+			l := store.Limit{Kind: kind, Quota: quota, Per: 320 * time.Millisecond, Transit: -1}
+			c.hammer(l, store.KeyFor(c.key, kind.String(), string(rune(quota))))
+		}
+	}
+}
+
+func (c *check) hammer(l store.Limit, key string) {
+	c.Helper()
+	var h History
+	ns := nodes(4)
+	begin(l.Per)
+	start := time.Now()
+	for time.Since(start) < 4*l.Per {
+		sent := time.Now()
+		it := limited(1+int64(pick(int(l.Quota))), l)
+		it.Key = key
+		a := c.ask(ns[pick(len(ns))], it)
+		if a.Granted > 0 {
+			// At once, or at the last moment, which comes 1 ns before its end.
+			h.Use(sent.Add(time.Duration(pick(2))*(a.ValidFor-1)), a.Granted)
+		}
+		time.Sleep(time.Duration(1+pick(5)) * time.Millisecond)
+	}
+	if err := h.Check(l); err != nil {
+		c.Errorf("%s of %d: %v", l.Kind, l.Quota, err)
+	}
+	if used := h.Total(start, start.Add(4*l.Per)); used < l.Quota {
+		c.Errorf("%s of %d: %d granted in four windows", l.Kind, l.Quota, used)
+	}
+}
+
+func bucketSpreads(c *check) {
+	l := store.Limit{Kind: store.Bucket, Quota: 1000, Per: 4 * time.Second, Burst: 5}
+	start := time.Now()
+	ns := nodes(2)
+	got := int64(0)
+	for i := range 20 {
+		got += c.ask(ns[i%2], limited(100, l)).Granted
+	}
+	// With what has come back since then: 250 a second at most.
+	if most := 5 + int64(time.Since(start)/(4*time.Millisecond)); got < 5 || got > most {
+		c.Errorf("a bucket of 5 gave %d at once, want 5 to %d", got, most)
+	}
+	a := c.ask(ns[0], limited(1, l))
+	if a.Granted == 0 && (a.RetryAfter <= 0 || a.RetryAfter > time.Second) {
+		c.Errorf("an empty bucket says to come again in %v", a.RetryAfter)
+	}
+}
+
+// allOrNone asks while the narrow limit refuses: the wide one must not be charged
+// for that.
+func allOrNone(c *check) {
+	narrow := store.Limit{Kind: store.Window, Quota: 2, Per: 100 * time.Millisecond, Transit: -1}
+	wide := store.Limit{Kind: store.Window, Quota: 12, Per: 2 * time.Second, Transit: -1}
+	next(wide.Per)
+	n := nodes(2)
+	start, sum := time.Now(), int64(0)
+	for sum < 12 && time.Since(start) < 1500*time.Millisecond {
+		got := c.drain(limited(5, narrow, wide), n...)
+		if sum += got; got > 4 { // two windows may be touched by it
+			c.Errorf("%d granted in a window of 2", got)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if sum != 12 {
+		c.Errorf("%d granted by a limit of 12 in its window, two at a time", sum)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if got := c.drain(limited(5, narrow, wide), n...); got != 0 {
+		c.Errorf("%d granted by the narrow limit, when nothing is left of the wide one", got)
+	}
+}
+
+func returnedAgain(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	got := c.drain(limited(10, l), n[0])
+	if got != 10 {
+		c.Fatalf("%d of 10 granted", got)
+	}
+	it := limited(0, l)
+	it.Returned = 4
+	c.ask(n[0], it)
+	if back := c.drain(limited(10, l), n[1]); back != 4 {
+		c.Errorf("4 returned, %d granted again", back)
+	}
+}
+
+func returnedOnlyOwn(c *check) {
+	l := store.Limit{Kind: store.Window, Quota: 10, Per: time.Second}
+	begin(l.Per)
+	n := nodes(2)
+	c.drain(limited(10, l), n[0])
+	it := limited(0, l)
+	it.Returned = 10
+	c.ask(n[1], it)
+	if back := c.drain(limited(10, l), n[1]); back != 0 {
+		c.Errorf("%d granted again, that another node returned", back)
+	}
+	next(l.Per)
+	if got := c.drain(limited(10, l), n[1]); got != 10 {
+		c.Fatalf("%d of 10 granted in the next window", got)
+	}
+	c.ask(n[0], it)
+	if back := c.drain(limited(10, l), n[1]); back != 0 {
+		c.Errorf("%d granted again, of an earlier window", back)
+	}
+}
+
+func debtIsCharged(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	it := limited(0, l)
+	it.Debt = 7
+	c.ask(n[0], it)
+	if got := c.drain(limited(10, l), n...); got != 3 {
+		c.Errorf("%d granted of 10, when 7 are owed", got)
+	}
+	c.ask(n[1], it) // more than there are
+	if got := c.drain(limited(10, l), n...); got != 0 {
+		c.Errorf("%d granted of 10, when 17 were taken", got)
+	}
+}
+
+func manyAtOnce(c *check) {
+	l := long(100)
+	begin(l.Per)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	sum := int64(0)
+	for range 8 {
+		wg.Go(func() {
+			n := store.NewNode()
+			for seq := range uint64(40) {
+				it := limited(3, l)
+				it.Key, it.Seq = c.key, seq+1
+				as, err := c.Store.Exchange(c.Context(), n, []store.Item{it})
+				if err != nil {
+					c.Errorf("Exchange: %v", err)
+					return
+				}
+				mu.Lock()
+				sum += as[0].Granted
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if sum != 100 {
+		c.Errorf("8 nodes got %d of 100", sum)
+	}
+}
+
+func leastOrNothing(c *check) {
+	l := long(10)
+	begin(l.Per)
+	n := nodes(2)
+	c.ask(n[1], limited(1, l))
+	it := limited(9, l)
+	it.Least = 9
+	if got := c.ask(n[0], it).Granted; got != 9 {
+		c.Errorf("%d granted, when less than 9 are of no use and 9 are left", got)
+	}
+	next(l.Per)
+	c.ask(n[1], limited(2, l))
+	a := c.ask(n[0], it)
+	if a.Granted != 0 || a.RetryAfter <= 0 {
+		c.Errorf("%d granted, when less than 9 are of no use and 8 are left; come again in %v", a.Granted, a.RetryAfter)
+	}
+	if rest := c.drain(limited(10, l), n[1]); rest != 8 {
+		c.Errorf("%d are left of 8 that were not granted", rest)
+	}
+}
