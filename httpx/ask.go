@@ -22,6 +22,12 @@ func AskFrom(ctx context.Context) governor.Ask {
 	return ask
 }
 
+// place asks the adapter; one that panics has found nothing.
+func (t *Transport) place(req *http.Request) (tenant, bucket string) {
+	defer func() { _ = recover() }()
+	return t.placer.Place(req)
+}
+
 // ask puts together what req wishes. A body that cannot be had again leaves no second
 // attempt, whatever the first comes to.
 func (t *Transport) ask(req *http.Request) (ask governor.Ask) {
@@ -31,7 +37,7 @@ func (t *Transport) ask(req *http.Request) (ask governor.Ask) {
 		ask = AskFrom(req.Context())
 	}
 	if t.placer != nil && (ask.Tenant == "" || ask.Bucket == "") {
-		tenant, bucket := t.placer.Place(req)
+		tenant, bucket := t.place(req)
 		if ask.Tenant == "" {
 			ask.Tenant = tenant
 		}

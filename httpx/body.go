@@ -34,7 +34,7 @@ func (b *body) ended(err error) {
 	switch {
 	case b.blame != nil:
 		err = b.blame
-	case err == io.EOF:
+	case err == io.EOF, b.closing.Load(): // which fails a Read elsewhere
 		err = nil
 	}
 	(*exchange)(b).done(err)
@@ -42,6 +42,7 @@ func (b *body) ended(err error) {
 
 // Close implements io.Closer.
 func (b *body) Close() error {
+	b.closing.Store(true)
 	err := b.real.Close()
 	b.ended(io.EOF)
 	return err

@@ -101,6 +101,13 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 func (c *call) send(ctx context.Context, body io.ReadCloser) (*http.Response, error) {
 	own, cancel := context.WithCancelCause(c.req.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	goesOn := false
+	defer func() {
+		if !goesOn { // also when base panics
+			stop()
+			cancel(nil)
+		}
+	}()
 	req := c.req.Clone(outlasting{own, ctx})
 	req.Body = body
 	resp, err := c.base.RoundTrip(req)
@@ -113,8 +120,6 @@ func (c *call) send(ctx context.Context, body io.ReadCloser) (*http.Response, er
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		stop()
-		cancel(nil)
 		return nil, err
 	}
 	if r := resp.Request; r == nil || r.URL == req.URL { // as in exchange.send
@@ -122,10 +127,10 @@ func (c *call) send(ctx context.Context, body io.ReadCloser) (*http.Response, er
 	}
 	if resp.Body != nil && resp.StatusCode >= http.StatusBadRequest {
 		if p := peek(resp, maxPeek); p.rest == nil { // it need not keep a connection from other attempts
-			cancel(nil)
 			return resp, nil
 		}
 	}
+	goesOn = true
 	last(resp, cancel)
 	return resp, nil
 }

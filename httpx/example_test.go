@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,9 @@ import (
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/policy"
 	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
 	"github.com/flyball-go/flyball/vendors"
+	"github.com/flyball-go/flyball/vendors/vendortest"
 )
 
 // must is for configurations that are known to be right.
@@ -64,6 +67,35 @@ func ExampleNewTransport() {
 
 	fmt.Println(body(client.Get(github.URL)))
 	// Output: answer 2
+}
+
+// Where an API documents its limits, they are told beforehand, and nothing has to be
+// refused: here each model has so many requests and tokens per minute, and a request
+// says which model it is for and how many tokens it may take.
+func ExampleConfig() {
+	server := httptest.NewServer(must(vendortest.NewOpenAI(vendortest.OpenAIConfig{})))
+	defer server.Close()
+
+	perMinute := func(n int) limiter.QuotaConfig { return limiter.QuotaConfig{Limit: n, Per: time.Minute} }
+	client := &http.Client{Transport: httpx.NewTransport(httpx.Config{
+		Vendor: vendors.OpenAI(),
+		Host: func(string) (governor.PlainConfig, error) {
+			return governor.PlainConfig{Workers: 64, MaxWait: time.Hour, Limits: []governor.Limit{
+				{Per: throttle.Bucket, Quota: perMinute(500)},
+				{Per: throttle.Bucket, Unit: "tokens", Quota: perMinute(30_000)},
+			}}, nil
+		},
+	})}
+	defer client.CloseIdleConnections()
+
+	question := strings.NewReader(`{"model": "small", "max_tokens": 200, "messages": [{"role": "user", "content": "Why?"}]}`)
+	ctx := httpx.WithAsk(context.Background(), governor.Ask{Bucket: "small", Cost: 200})
+	req := must(http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions", question))
+	req.Header.Set("Authorization", "Bearer k")
+	resp := must(client.Do(req))
+	defer resp.Body.Close()
+	fmt.Println(resp.Status, "tokens left:", resp.Header.Get("X-RateLimit-Remaining-Tokens"))
+	// Output: 200 OK tokens left: 29800
 }
 
 // The wishes of one request: it is a customer's, and less urgent than others.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flyball-go/flyball/governor"
 )
@@ -52,7 +53,8 @@ type exchange struct {
 	retry           *Retry
 	cancel          context.CancelFunc // of the timeout; nil: none
 	lease           governor.Lease
-	blame           *failure // what the lease ends with; nil: an answer that was good
+	blame           *failure    // what the lease ends with; nil: an answer that was good
+	closing         atomic.Bool // the caller wants no more of the body
 
 	// mu guards what follows: when a governor is closed by force, RoundTrip returns
 	// while an attempt still runs.
@@ -108,7 +110,15 @@ func (x *exchange) send(ctx context.Context) (*http.Response, error) {
 	if r := resp.Request; r == nil || r.URL == req.URL { // req, or a transport's copy of it
 		resp.Request = x.req // whose context is the caller's
 	}
-	return x.read(ctx, resp)
+	looked := false
+	defer func() {
+		if !looked { // a function of the configuration has panicked
+			drop(resp)
+		}
+	}()
+	good, err := x.read(ctx, resp)
+	looked = true
+	return good, err
 }
 
 // next returns the request of the next attempt.
@@ -136,9 +146,21 @@ func (x *exchange) next(ctx context.Context) (*http.Request, error) {
 		req.Body = body
 	}
 	if x.retry != nil && x.retry.Modify != nil {
-		x.retry.Modify(n, req)
+		x.modify(n, req)
 	}
 	return req, nil
+}
+
+// modify calls Retry.Modify; a request that it panics with is never sent.
+func (x *exchange) modify(n int, req *http.Request) {
+	done := false
+	defer func() {
+		if !done {
+			closeBody(req)
+		}
+	}()
+	x.retry.Modify(n, req)
+	done = true
 }
 
 // broken is the failure of an attempt without an answer.

@@ -1,9 +1,11 @@
 package httpx
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync/atomic"
 
@@ -13,8 +15,9 @@ import (
 
 // Middleware returns handlers behind the layers of p: a breaker, a bulkhead, a rate, a
 // timeout, which ends the request's context. To the layers a handler fails with a
-// *StatusError when it answers with a status of 5xx but 501. It is called once at
-// most: to a layer that would repeat it, or hedge it, that is a permanent error.
+// *StatusError when it answers with a status of 5xx but 501, and with the end of its
+// context when it answers nothing after that. It is called once at most: to a layer
+// that would repeat it, or hedge it, that is a permanent error.
 //
 // When the layers did not let a call come to its handler, or ended before that had
 // answered anything, the answer is 429 for a limiter's error, 504 for a timeout's, and
@@ -32,12 +35,15 @@ func Middleware(p *policy.Pipeline) func(http.Handler) http.Handler {
 				}
 				defer close(ended)
 				next.ServeHTTP(s, r.WithContext(ctx))
-				if status := s.status; status >= 500 && status != http.StatusNotImplemented {
-					return &StatusError{status}
+				switch {
+				case s.status == 0:
+					return ctx.Err() // what it gave up for, if it did
+				case s.status >= 500 && s.status != http.StatusNotImplemented:
+					return &StatusError{s.status}
 				}
 				return nil
 			})
-			if begun.Load() {
+			if begun.Swap(true) {
 				<-ended // a layer may have left it behind, but w is no one's when this returns
 			}
 			if err != nil && s.status == 0 {
@@ -93,6 +99,15 @@ func (s *served) Write(p []byte) (int, error) {
 
 // Unwrap is for http.ResponseController.
 func (s *served) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// Hijack implements http.Hijacker, which many libraries look for.
+func (s *served) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(s.ResponseWriter).Hijack()
+	if err == nil && s.status == 0 {
+		s.status = http.StatusSwitchingProtocols
+	}
+	return conn, rw, err
+}
 
 // Flush implements http.Flusher, which many handlers look for.
 func (s *served) Flush() {

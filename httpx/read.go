@@ -62,12 +62,20 @@ func (x *exchange) worth(resp *http.Response, bad bool) int {
 	return max(0, min(x.t.peeker.Peek(resp), maxPeek))
 }
 
+// kept is what others may look at when the caller has the answer, and does with its
+// header what he likes.
+func kept(r vendors.Response) vendors.Response {
+	r.Header = r.Header.Clone()
+	return r
+}
+
 // patience is how long the body of a refusal may take before its header has to do.
 const patience = time.Second
 
 // impatient sees to it that a refusal whose body trickles is learned by its header,
 // for calls are being made meanwhile. stop ends that.
 func (x *exchange) impatient(r vendors.Response) (stop func()) {
+	r = kept(r)
 	timer := time.AfterFunc(patience, func() {
 		g, err := x.t.governor(hostOf(x.req))
 		if err != nil {
@@ -128,7 +136,7 @@ func (x *exchange) refusal(resp *http.Response, p *peeked, r vendors.Response) *
 		return nil
 	}
 	hold(resp, p)
-	return &failure{resp: resp, err: &vendors.ResponseError{Response: r}, final: true}
+	return &failure{resp: resp, err: &vendors.ResponseError{Response: kept(r)}, final: true}
 }
 
 // fault is the failure of an answer by which the server failed, as Retry and
@@ -153,7 +161,7 @@ func (x *exchange) fault(resp *http.Response, p *peeked, r vendors.Response) *fa
 	if f.final && !blamed {
 		return nil
 	}
-	f.err = &vendors.ResponseError{Response: r}
+	f.err = &vendors.ResponseError{Response: kept(r)}
 	if p == nil && resp.Body != nil && resp.Body != http.NoBody {
 		p = peek(resp, maxPeek)
 	}

@@ -20,12 +20,14 @@ import (
 // A request is sent when its host's governor lets it, waits while that is cooling
 // down, and is sent again when it was refused because of a limit, or failed and Retry
 // says so. A host that refuses for ever is waited for as long as the request's context
-// lasts, or a Timeout: give it a deadline. The answer is that of the last attempt, whatever its status, with its
-// whole body; of one that is followed by another attempt nothing is left open. Up to
-// 64 KiB of the body of an answer with status 400 or above are read beforehand, and
-// of a better one only if the Vendor finds errors in those. More than that of an
-// answer that might have been repeated is lost: reading it ends with
-// ErrBodyCut.
+// lasts, or a Timeout: give it a deadline. A single pause that is longer than the
+// MaxWait of the host's Config, 15 min, is not waited for.
+//
+// The answer is that of the last attempt, whatever its status, with its whole body; of
+// one that is followed by another attempt nothing is left open. Up to 64 KiB of the
+// body of an answer with status 400 or above are read beforehand, and of a better one
+// only if the Vendor finds errors in those. More than that of an answer that might
+// have been repeated is lost: reading it ends with ErrBodyCut.
 //
 // The slot, the permits and the context of an attempt that went well are held until
 // its body has been read to its end, or has failed, or is closed: as with any client,
@@ -166,10 +168,10 @@ func (t *Transport) CloseIdleConnections() {
 // ends what runs and the bodies that are being read, and closes its idle connections.
 // A Transport that serves a program to its end need not be closed.
 func (t *Transport) Close() error {
-	if t.hosts == nil {
-		return nil
+	var err error
+	if t.hosts != nil {
+		err = t.hosts.Close()
 	}
-	err := t.hosts.Close()
 	if t.own != nil {
 		t.own.CloseIdleConnections()
 	}

@@ -18,10 +18,7 @@ func gitHubRun(g *vendortest.GitHub) *politeRun {
 			{Per: throttle.Host, Unit: "points", Quota: vendors.GitHubPoints()},
 		},
 		next: func(_, i int) asked { // one call in ten writes
-			in := asked{
-				method: "GET", path: "/repos/o/r/issues/7", header: map[string]string{"Authorization": "Bearer t"},
-				ask: governor.Ask{Bucket: "core"},
-			}
+			in := asked{method: "GET", path: "/repos/o/r/issues/7", header: map[string]string{"Authorization": "Bearer t"}}
 			if i%10 == 0 {
 				in.method, in.ask.Cost = "PATCH", 5
 			}

@@ -26,7 +26,6 @@ func googleAdsRun() (*politeRun, *vendortest.GoogleAds) {
 			customer := []string{"1111111111", "2222222222"}[caller%2]
 			return asked{
 				method: "POST", path: "/v25/customers/" + customer + "/googleAds:search", body: `{"query":"SELECT campaign.id FROM campaign"}`,
-				ask: governor.Ask{Tenant: customer},
 			}
 		},
 		totals: func() map[string]vendortest.Totals {

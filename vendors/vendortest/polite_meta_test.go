@@ -21,7 +21,7 @@ func metaRun() (*politeRun, *vendortest.Meta) {
 		limits: []governor.Limit{{Per: throttle.Tenant, Quota: limiter.QuotaConfig{Limit: 300 + 40*10, Per: time.Hour}}},
 		next: func(caller, _ int) asked {
 			account := []string{"act_1", "act_2"}[caller%2]
-			return asked{method: "GET", path: "/v24.0/" + account + "/campaigns?access_token=t", ask: governor.Ask{Tenant: account}}
+			return asked{method: "GET", path: "/v24.0/" + account + "/campaigns?access_token=t"}
 		},
 		totals: func() map[string]vendortest.Totals {
 			return map[string]vendortest.Totals{"calls": m.Totals().Management}

@@ -1,13 +1,13 @@
 package vendortest_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,11 +15,12 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/httpx"
 	"github.com/flyball-go/flyball/vendors"
 	"github.com/flyball-go/flyball/vendors/vendortest"
 )
 
-// politeRun is many goroutines that call one vendor through one governor.
+// politeRun is many goroutines that call one vendor through one http.Client.
 type politeRun struct {
 	adapter vendors.Adapter
 	handler http.Handler
@@ -33,14 +34,15 @@ type politeRun struct {
 type asked struct {
 	method, path, body string
 	header             map[string]string
-	ask                governor.Ask
+	ask                governor.Ask // what the adapter does not find in the path
 }
 
 const callers = 200
 
 // do makes one call and reports what its answer says.
 func (p *politeRun) do(ctx context.Context, c *http.Client, base string, in asked) error {
-	req, err := http.NewRequestWithContext(ctx, in.method, base+in.path, bytes.NewReader([]byte(in.body)))
+	ctx = httpx.WithAsk(ctx, in.ask)
+	req, err := http.NewRequestWithContext(ctx, in.method, base+in.path, strings.NewReader(in.body))
 	if err != nil {
 		return err
 	}
@@ -60,23 +62,23 @@ func (p *politeRun) do(ctx context.Context, c *http.Client, base string, in aske
 	if len(p.adapter.Read(r)) > 0 || r.Status >= 400 {
 		return &vendors.ResponseError{Response: r}
 	}
-	_ = governor.Report(ctx, p.adapter.Learn(r)...)
 	return nil
 }
 
-// govern makes calls from many goroutines until ctx ends, or until n are done, and
-// returns how many were.
-func (p *politeRun) govern(ctx context.Context, t *testing.T, c *http.Client, base string, n int64) int64 {
+// host is how the vendor is governed.
+func (p *politeRun) host(string) (governor.PlainConfig, error) {
 	workers := p.workers
 	if workers == 0 {
 		workers = 64
 	}
-	g, err := governor.New(governor.PlainConfig{
-		Name: "vendor", Vendor: p.adapter, Workers: workers, Limits: p.limits, MaxWait: -1, LimitedAttempts: -1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	return governor.PlainConfig{Workers: workers, Limits: p.limits, MaxWait: -1, LimitedAttempts: -1}, nil
+}
+
+// govern makes calls from many goroutines by one client, which sends by way of base,
+// until ctx ends, or until n are done, and returns how many were.
+func (p *politeRun) govern(ctx context.Context, t *testing.T, base http.RoundTripper, url string, n int64) int64 {
+	tr := httpx.NewTransport(httpx.Config{Vendor: p.adapter, Base: base, Host: p.host})
+	c := &http.Client{Transport: tr}
 	var wg sync.WaitGroup
 	var begun, done atomic.Int64
 	for caller := range callers {
@@ -86,20 +88,18 @@ func (p *politeRun) govern(ctx context.Context, t *testing.T, c *http.Client, ba
 				if n > 0 && i > n {
 					return
 				}
-				in := p.next(caller, int(i))
-				_, err := governor.Do(ctx, g.With(in.ask), "", governor.Func(func(ctx context.Context) (int, error) {
-					return 0, p.do(ctx, c, base, in)
-				}))
+				err := p.do(ctx, c, url, p.next(caller, int(i)))
 				if err == nil {
 					done.Add(1)
 				} else if ctx.Err() == nil {
 					t.Errorf("call %d: %v", i, err)
+					return // in a bubble errors take no time, and there is no end of them
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if err := g.Close(); err != nil {
+	if err := tr.Close(); err != nil {
 		t.Error(err)
 	}
 	return done.Load()
@@ -119,7 +119,8 @@ func (p *politeRun) virtually(t *testing.T, long time.Duration, look func()) {
 			look()
 			cancel()
 		}()
-		p.govern(ctx, t, &http.Client{Transport: &distance{tr}}, "http://vendor.test", 0)
+		p.govern(ctx, t, &distance{tr}, "http://vendor.test", 0)
+		<-ctx.Done()
 		tr.CloseIdleConnections()
 		_ = srv.Close()
 	})
@@ -131,7 +132,7 @@ func (p *politeRun) really(t *testing.T, n int64) {
 	defer srv.Close()
 	tr := &http.Transport{MaxIdleConnsPerHost: callers}
 	defer tr.CloseIdleConnections()
-	if done := p.govern(t.Context(), t, &http.Client{Transport: tr}, srv.URL, n); done != n {
+	if done := p.govern(t.Context(), t, tr, srv.URL, n); done != n {
 		t.Errorf("%d of %d calls done", done, n)
 	}
 }

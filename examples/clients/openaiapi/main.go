@@ -33,7 +33,7 @@ func run(url, key string, questions []string) (int, error) {
 	client := openai.NewClient(option.WithBaseURL(url), option.WithAPIKey(key),
 		option.WithHTTPClient(&http.Client{Transport: transport}),
 		option.WithMaxRetries(0)) // they know nothing of each other
-	model := openai.ChatModelGPT4oMini
+	model := openai.ChatModelGPT5_4Mini
 	ctx := httpx.WithAsk(context.Background(), governor.Ask{Bucket: model})
 	return crowd.Run(len(questions), func(i int) error {
 		answer, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
