@@ -121,11 +121,11 @@ func (c *core) start(a *attempt, now int64) {
 	a.class = class{laneKey: a.key.laneKey, lane: a.key, att: a}
 	a.r.class.Store(&a.class)
 	c.track(a)
-	if resident := a.r.resident(); resident != nil {
+	if a.r.resident() {
 		if a.r.hist != nil {
 			a.r.hist.kept = nil
 		}
-		a.r.send(resident, a)
+		a.r.send(granted)
 		return
 	}
 	c.crew.run(a)

@@ -1,74 +1,86 @@
 package governor
 
-import "sync/atomic"
+// attended is a request whose closure runs on the goroutine of Do: that waits until the
+// request is granted, and does what a worker does. So a queued call costs at most one
+// switch of goroutines, and not one more to a worker; and none when the caller itself
+// had the turn in which it was granted. It is as large as any request: see news.
+type attended[C, R any] struct{ closure[C, R] }
 
-// attended is a request whose closure runs on the goroutine of Do: that waits at the
-// mailbox until the request is granted, and does what a worker does. So a queued call
-// costs at most one switch of goroutines, and not one more to a worker; and none when
-// the caller itself had the turn in which it was granted.
-type attended[C, R any] struct {
-	closure[C, R]
-	mail mailbox
-}
+func (t *attended[C, R]) awaited() bool { return true }
 
-func (t *attended[C, R]) mailbox() *mailbox { return &t.mail }
-
-// mailbox is where who waits for the grants of a request on a goroutine of its own
-// gets them: from whoever has the turn, one at a time, for the next grant comes only
-// after the request was handed back. The end of the request comes as nil.
-//
-// It is nil while there is nothing; else a grant, or ended, or asleep, which says that
-// the receiver waits at the request's bell.
-type mailbox struct{ atomic.Pointer[attempt] }
-
-// What is in a mailbox and is no grant.
-var ended, asleep attempt
-
-// bell is where the receiver of r's grants sleeps.
+// bell is where the receiver of r's grants sleeps. It is guarded by mu.
 func (r *request) bell() *chan struct{} {
-	if r.task.mailbox() == nil {
+	if !r.task.awaited() {
 		return &r.hist.bell
 	}
 	return &r.done // of which nobody else has heard
 }
 
-// send sends a grant, or nil, to who waits at m. It does not wait.
-func (r *request) send(m *mailbox, a *attempt) {
-	if a == nil {
-		a = &ended
+// send says to who waits for the grants of r on a goroutine of its own that r is
+// granted, or ended. Whoever has the turn says so, once at a time: the next grant comes
+// only after the request was handed back. It does not wait.
+func (r *request) send(news marks) {
+	r.mu.Lock()
+	r.marks |= news
+	bell := r.bell()
+	asleep := *bell
+	*bell = nil
+	r.mu.Unlock()
+	if asleep != nil {
+		asleep <- struct{}{} // has room: it is heard before the next is hung up
 	}
-	if !m.CompareAndSwap(nil, a) {
-		bell := *r.bell() // written before asleep
-		m.Store(a)
-		bell <- struct{}{} // has room: nothing else is sent before this is received
+}
+
+// news returns the grant that was sent, or nil when the end was. there says that
+// something was. The caller holds mu.
+func (r *request) news() (a *attempt, there bool) {
+	got := r.marks & (granted | ended)
+	r.marks &^= got
+	if got == granted {
+		a = r.class.Load().att // start has put it there
 	}
+	return a, got != 0
 }
 
 // receive returns the next grant, or nil at the end of the request. prompt says that
 // it was there.
-func (r *request) receive(c *core, m *mailbox) (a *attempt, prompt bool) {
-	if m.Load() == nil {
-		bell, ok := c.chimes.Get().(chan struct{})
-		if !ok {
-			bell = make(chan struct{}, 1) // here, where the stack is not so deep
-		}
-		r.mu.Lock() // for complete
+func (r *request) receive(c *core) (a *attempt, prompt bool) {
+	a, bell := r.listenFor(c)
+	if bell == nil {
+		return a, true
+	}
+	<-bell
+	return r.heard(c, bell), false
+}
+
+// listenFor and heard are receive but for the wait between them, so that it can be
+// on a stack that is less deep. Without a bell there is nothing to wait for.
+func (r *request) listenFor(c *core) (a *attempt, bell chan struct{}) {
+	r.mu.Lock()
+	a, there := r.news()
+	r.mu.Unlock()
+	if there {
+		return a, nil
+	}
+	bell = c.chime()
+	r.mu.Lock()
+	if a, there = r.news(); !there {
 		*r.bell() = bell
-		r.mu.Unlock()
-		if prompt = !m.CompareAndSwap(nil, &asleep); !prompt {
-			<-bell
-		}
-		r.mu.Lock()
-		*r.bell() = nil
-		r.mu.Unlock()
+	}
+	r.mu.Unlock()
+	if there {
 		c.chimes.Put(bell)
-	} else {
-		prompt = true
+		bell = nil
 	}
-	if a = m.Swap(nil); a == &ended {
-		a = nil
-	}
-	return a, prompt
+	return a, bell
+}
+
+func (r *request) heard(c *core, bell chan struct{}) (a *attempt) {
+	c.chimes.Put(bell)
+	r.mu.Lock()
+	a, _ = r.news()
+	r.mu.Unlock()
+	return a
 }
 
 // chime returns a bell that nobody uses.
@@ -82,7 +94,7 @@ func (c *core) chime() chan struct{} {
 // attend runs the attempts of a request that was let in, from the first that was
 // received, nil for none, until it is complete. Goexit in the closure ends the caller's
 // goroutine, after try has settled the attempt.
-func (r *request) attend(a *attempt, m *mailbox, prompt bool) {
+func (r *request) attend(a *attempt, prompt bool) {
 	if a != nil && prompt {
 		a.prompt = a.lease == nil || a.lease.Ready()
 	}
@@ -90,7 +102,7 @@ func (r *request) attend(a *attempt, m *mailbox, prompt bool) {
 		c := a.core
 		next := c.tryFor(a)
 		if next == nil && a.back { // its state would not do: an abandoned one may be granted once more
-			next, _ = r.receive(c, m)
+			next, _ = r.receive(c)
 		} else if next == nil {
 			break
 		}

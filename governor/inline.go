@@ -345,7 +345,7 @@ func (t *rerun[C, R]) run(a *attempt) error { return call(a, t.request, t.fn, &t
 
 func (t *rerun[C, R]) completed() {}
 
-func (t *rerun[C, R]) mailbox() *mailbox { return nil }
+func (t *rerun[C, R]) awaited() bool { return false }
 
 func (t *rerun[C, R]) clear() {
 	var none R

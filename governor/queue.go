@@ -153,8 +153,8 @@ func (c *core) turnAway(r *request, err error) {
 func (c *core) end(r *request, err error) {
 	resident := r.resident()
 	c.finish(r, 0, err, true)
-	if resident != nil {
-		r.send(resident, nil)
+	if resident {
+		r.send(ended)
 	}
 }
 

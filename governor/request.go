@@ -115,6 +115,8 @@ const (
 	hasError                      // its error is hist.result
 	abandoned                     // its error is ErrAbandoned; hist may still be in use
 	chimed                        // done is a chime
+	granted                       // and class has the attempt; news for who waits for grants
+	ended                         // news, too: no grant comes any more
 )
 
 // history is what a request remembers that has a latest start of its own, was
@@ -141,9 +143,8 @@ type history struct {
 	until     int64         // end of a backoff or a pause of its own
 	result    error         // of the request; guarded by request.mu
 
-	// grant is for the worker of the last attempt, which waits under KeepConn.
-	grant mailbox
-	bell  chan struct{} // of grant
+	// bell is that of the worker of the last attempt, which waits under KeepConn.
+	bell chan struct{}
 
 	aside bool   // it is to be put behind the others of its lane
 	order uint64 // its place there, as if it had been submitted then; 0: when it was
@@ -163,14 +164,12 @@ type task interface {
 	clear()     // called under request.mu
 	completed() // the request is done; called under no lock, on any goroutine
 
-	// mailbox is that of who waits for grants on a goroutine of its own; nil when
-	// nobody does.
-	mailbox() *mailbox
+	awaited() bool // somebody waits for grants on a goroutine of its own
 }
 
 func (r *request) completed() {}
 
-func (r *request) mailbox() *mailbox { return nil }
+func (r *request) awaited() bool { return false }
 
 // Done returns a channel that is closed when the request is complete.
 func (r *request) Done() <-chan struct{} {
@@ -254,7 +253,7 @@ func (r *request) complete(err error, own bool, count *atomic.Uint64) bool {
 	switch {
 	case chime:
 		done <- struct{}{} // has room
-	case done != nil && (task == nil || task.mailbox() == nil): // else it is a bell
+	case done != nil && (task == nil || !task.awaited()): // else it is a bell
 		close(done)
 	}
 	if task != nil {
@@ -350,14 +349,10 @@ func (r *request) listen(c *core, over <-chan struct{}) {
 	c.chimes.Put(chime)
 }
 
-// resident returns where somebody waits for r to be granted; nil when nobody does,
-// and a worker is to run it.
-func (r *request) resident() *mailbox {
-	m := r.task.mailbox()
-	if m == nil && r.hist != nil && r.hist.kept != nil {
-		m = &r.hist.grant
-	}
-	return m
+// resident reports whether somebody waits for r to be granted. Else a worker is to run
+// it.
+func (r *request) resident() bool {
+	return r.task.awaited() || r.hist != nil && r.hist.kept != nil
 }
 
 // history returns r's, made when it has none.

@@ -14,4 +14,30 @@ func TestWaitingRequestFitsItsSizeClass(t *testing.T) {
 	if size := unsafe.Sizeof(closure[int, int]{}); size > 144 {
 		t.Errorf("a request takes %d B beside its closure, want at most 144", size)
 	}
+	if size := unsafe.Sizeof(attended[int, int]{}); size > 144 {
+		t.Errorf("the request of a Do takes %d B beside its closure, want at most 144", size)
+	}
+}
+
+func TestBellIsRungOnlyForWhoSleeps(t *testing.T) {
+	c, r, a := new(core), new(attended[int, int]), new(attempt)
+	r.task = r
+	r.class.Store(&class{att: a})
+	_, bell := r.listenFor(c)
+	r.send(granted)
+	<-bell
+	if r.heard(c, bell) != a {
+		t.Error("who slept did not get the grant")
+	}
+	r.send(granted)
+	if len(bell) != 0 {
+		t.Fatal("a bell was rung that had been given back")
+	}
+	if got, prompt := r.receive(c); got != a || !prompt {
+		t.Errorf("got %p, prompt %t, want the grant that was there", got, prompt)
+	}
+	r.send(ended)
+	if got, prompt := r.receive(c); got != nil || !prompt {
+		t.Errorf("got %p, prompt %t, want the end that was there", got, prompt)
+	}
 }

@@ -205,15 +205,12 @@ func (c *core) handBack(r *request, f fate) {
 // stay hands the request back and waits, with its slot and connection, until it
 // is granted again. It returns nil when the request ended in the queue.
 func (c *core) stay(a *attempt, f fate) *attempt {
-	h, m := a.r.history(), a.r.task.mailbox()
+	h := a.r.history()
 	h.kept = a
-	if m == nil {
-		m = &h.grant
-	}
 	c.handBack(a.r, f)
 	c.untrack(a)
 	c.wakeUp()
-	next, _ := a.r.receive(c, m)
+	next, _ := a.r.receive(c)
 	if next == nil {
 		a.back = false
 		if a.lease != nil {

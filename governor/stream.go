@@ -37,7 +37,7 @@ func Stream[S comparable, C, T any](ctx context.Context, g *Governor[S, C], sel 
 			err = ErrReentrant
 		}
 		if g.submit(ctx, &s.request, s, sel, stream, err) {
-			for a, _ := s.receive(g.core, &s.mail); a != nil; a, _ = s.receive(g.core, &s.mail) {
+			for a, _ := s.receive(g.core); a != nil; a, _ = s.receive(g.core) {
 				a.core.try(a)
 				if !a.back { // its state would not do: an abandoned one may have been granted once more
 					break
@@ -57,7 +57,6 @@ func Stream[S comparable, C, T any](ctx context.Context, g *Governor[S, C], sel 
 // streamed is a request whose closure is a loop on the caller's goroutine.
 type streamed[C, T any] struct {
 	request
-	mail    mailbox
 	fn      func(context.Context, C) iter.Seq2[T, error]
 	yield   func(T, error) bool
 	begun   bool // an item was yielded: nothing is repeated any more
@@ -71,7 +70,7 @@ func (s *streamed[C, T]) open(ctx context.Context, l lease) error {
 
 func (s *streamed[C, T]) clear() {}
 
-func (s *streamed[C, T]) mailbox() *mailbox { return &s.mail }
+func (s *streamed[C, T]) awaited() bool { return true }
 
 // run reads the sequence. While the loop's body runs, a.body says that a panic
 // or Goexit is not the sequence's.

@@ -69,8 +69,12 @@ func Do[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, f
 	}
 	t := &attended[C, R]{closure: closure[C, R]{fn: fn}}
 	if g.submit(ctx, &t.request, t, sel, 0, err) {
-		a, prompt := t.receive(g.core, &t.mail) // from here: a frame less while it waits
-		t.attend(a, &t.mail, prompt)
+		a, bell := t.listenFor(g.core)
+		if bell != nil { // here: a frame less while it waits
+			<-bell
+			a = t.heard(g.core, bell)
+		}
+		t.attend(a, bell == nil)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
