@@ -73,13 +73,14 @@
 // governor owns one goroutine, a Group none; each closure that runs on a worker has one
 // more, which may then run another's, so it must leave its goroutine as it found it
 // (runtime.LockOSThread). What is called in the actor, or by who does its work
-// (limiters, a breaker, a context's methods), must return at once; adapters, predicates, hooks and
-// listeners are called outside it and under no lock of ours, but adapters and
-// predicates delay the slot of the attempt they are asked about.
+// (limiters, a breaker, a context's methods), must return at once, and ends the
+// process when it panics; adapters, predicates, hooks and listeners are called outside
+// it and under no lock of ours, but adapters and predicates delay the slot of the
+// attempt they are asked about.
 //
 // # What it is not
 //
 // It is no job queue: nothing survives the process. It does not make a closure
 // idempotent: it repeats an attempt only when the vendor refused it, or when
-// Config.Retry says so. It knows nothing of other processes.
+// Config.Retry says so. Of other processes it knows by Config.Store alone.
 package governor
