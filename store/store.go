@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 )
@@ -91,187 +90,12 @@ var (
 
 type closed struct{}
 
-func (closed) Error() string        { return "store: closed" }
+func (closed) Error() string { return "store: closed" }
+
 func (closed) Is(target error) bool { return target == ErrNotExecuted }
 
 type tooMany struct{}
 
-func (tooMany) Error() string        { return "store: no room for another key or node" }
+func (tooMany) Error() string { return "store: no room for another key or node" }
+
 func (tooMany) Is(target error) bool { return target == ErrNotExecuted }
-
-// Item is what a node says and asks about one key. The zero value of a field says
-// nothing and asks for nothing.
-type Item struct {
-	Key string
-	Seq uint64 // the node's number of this request for Key, from 1
-
-	// Limits are the limits under Key, of Version: a permit is charged to all of
-	// them or to none. The first who comes with a Version, larger than the one
-	// before, sets the limits; who comes with another gets permits by those that
-	// are set. A limit that is lowered counts at once, charged with what was taken;
-	// one that is raised when a Per (of a Window: its window) is over; if the number of limits
-	// or a Kind or Per differs, all permits count as taken at that moment.
-	Limits  []Limit
-	Version uint64
-
-	// Want is how many permits the node can use soon. What is granted depends on
-	// how many other nodes want some, too.
-	Want int64
-
-	// Least is how many permits are of use at all, up to Want: fewer are not
-	// granted. 0 means 1.
-	Least int64
-
-	// Returned are permits of live grants that the node will not use. The store
-	// may give back less, never more than was granted to the node in the step
-	// (Limit.Step) that is not over; a Bucket gives back none. Nobody but the node that was
-	// granted them can return them.
-	Returned int64
-
-	// Debt are permits that the node used beyond what it was granted, since a call
-	// cost more than was known before. They are charged even if there are none.
-	Debt int64
-
-	// Cool says which scopes of Key the vendor asked to leave alone, and for how
-	// long, from now. A scope's cooldown is only ever extended. Up to 16.
-	Cool []Cool
-
-	// Known are the cooldowns that the node knows of, by the Gen that it was told.
-	// They bring back what a store has lost: one with a Gen that is not more than
-	// the store's for the Key does nothing. Up to 16.
-	Known []Cooldown
-
-	// Clear ends the cooldowns of scopes, as an operator asked. Up to 16.
-	Clear []string
-
-	// Seen is the largest Gen that the node was told in this Epoch: the answer has
-	// the cooldowns that are newer.
-	Seen  uint64
-	Epoch string // the last that the node was told
-
-	// Probe asks for the probe after a cooldown of the whole Key, or says what came
-	// of it.
-	Probe ProbeWord
-
-	// Slots is how many calls may run at once on all nodes: 0 when the node asks
-	// for no slots, at most 1<<20. The smallest that a live node says counts.
-	// Held are those that the node keeps, of what it was given; WantSlots are
-	// those that it asks for beyond that. What it does not keep it gives back.
-	Slots, Held, WantSlots int64
-
-	// Bye says that the node leaves: everything it holds is free.
-	Bye bool
-}
-
-// Cool is a word of the vendor about one scope of a key: "" is the whole key.
-type Cool struct {
-	Scope string        // up to 256 bytes
-	For   time.Duration // more than 0; a store cuts it to MaxCool
-}
-
-// MaxCool is the longest cooldown that a store keeps.
-const MaxCool = 31 * 24 * time.Hour
-
-// MaxScopes is of how many scopes of one key a store keeps cooldowns; the one that
-// ends first goes when there are more.
-const MaxScopes = 64
-
-// Cooldown is the cooldown of one scope.
-type Cooldown struct {
-	Scope string
-	Left  time.Duration // 0: it was cleared
-
-	// Gen is the number of its last change, from 1, among all scopes of the key. It
-	// grows when the end moves later, and when it is cleared.
-	Gen uint64
-}
-
-// ProbeWord is what a node says about the probe.
-type ProbeWord uint8
-
-const (
-	ProbeNothing ProbeWord = iota
-	ProbeWanted            // it has a call that may be the probe
-	ProbePassed            // the vendor accepted it: everybody may go on
-)
-
-// ProbeState is what stands between a cooldown's end and what is granted after it.
-type ProbeState uint8
-
-const (
-	ProbeOver    ProbeState = iota // nothing: there was no cooldown, or it is over
-	ProbeCooling                   // the key is cooling
-	ProbeOpen                      // it is over, and nobody probes yet
-	ProbeYours                     // the node may make one call, until ProbeFor is over
-	ProbeOther                     // another node probes
-)
-
-// Answer is what the store says about one item.
-type Answer struct {
-	Node Node   // of the request, so that answers to others are recognised
-	Key  string // likewise
-	Seq  uint64
-
-	// Stale says that the item was not executed, since the node's request of a
-	// larger Seq was. Nothing else is said.
-	Stale bool
-
-	Epoch string // never ""
-
-	// Granted permits may be used for ValidFor, and are lost then. It is no more
-	// than was wanted.
-	Granted  int64
-	ValidFor time.Duration
-
-	// RetryAfter is how long to wait before asking for permits again, when fewer
-	// were granted than wanted: until there will be some, or until others, who are
-	// about to come, have had their part. 0: ask when some are needed.
-	RetryAfter time.Duration
-
-	// Limits are those in force, when they are not the item's; Version is theirs.
-	Limits  []Limit
-	Version uint64
-
-	// Cooldowns are the changes after Item.Seen, or all that there are when
-	// Item.Epoch is not Epoch; Gen is the largest Gen of the key. At most MaxScopes.
-	Cooldowns []Cooldown
-	Gen       uint64
-
-	Probe    ProbeState
-	ProbeFor time.Duration
-
-	// Held slots may be used for SlotsFor, which is at most TTL. All nodes together
-	// never hold more than the smallest Item.Slots, but for what they held before it
-	// was lowered.
-	Held     int64
-	SlotsFor time.Duration
-
-	// Nodes is how many nodes there are under the key.
-	Nodes int
-}
-
-// MetaOp is one operation on metadata.
-type MetaOp struct {
-	Do      MetaDo
-	Key     string // of List: the prefix
-	Value   json.RawMessage
-	Version uint64 // of Put and Delete: the one to be replaced, 0: there is none
-	Limit   int    // of List: how many at most, 1 up to 1000; 0 means 100
-}
-
-// MetaDo says what is done.
-type MetaDo uint8
-
-const (
-	Get    MetaDo = iota // returns the record, none if there is no such key
-	Put                  // stores Value, JSON of at most 8 KiB; returns the record
-	Delete               // returns none
-	List                 // returns those whose key begins so, in order
-)
-
-// Record is a piece of metadata: a key, which is unique, and its JSON.
-type Record struct {
-	Key     string
-	Value   json.RawMessage
-	Version uint64 // from 1; never that of an earlier value of the key
-}

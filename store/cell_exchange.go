@@ -1,0 +1,186 @@
+package store
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+)
+
+var errAnswer = errors.New("store: an answer that is not to the request")
+
+// isDefinite reports whether err says that nothing was executed.
+func isDefinite(err error) bool {
+	return errors.Is(err, ErrNotExecuted) || errors.Is(err, ErrInvalid)
+}
+
+// item is what to send now: what was sent and not answered, or what there is to say.
+func (c *cell) item(now int64) *Item {
+	c.hinted = false
+	if c.pending != nil {
+		return c.pending
+	}
+	c.drop(now)
+	c.s.seq++
+	it := &Item{Key: c.key, Seq: c.s.seq, Epoch: c.epoch, Seen: c.seen, Debt: min(c.debt, 1e9)}
+	c.debt -= it.Debt
+	c.pending, c.told = it, true
+	if past := now - c.usedAt; past > 0 {
+		if r := float64(c.used) / (float64(max(past, int64(time.Millisecond))) / 1e9); c.usedAt > 0 {
+			c.rate = (c.rate + r) / 2
+		}
+	}
+	if c.share != nil {
+		it.Limits, it.Version = c.share.limits, c.share.version
+		c.wish(it, now)
+	}
+	if c.member != nil {
+		c.member.say(it, now)
+	}
+	if c.slots != nil {
+		it.Slots, it.Held, it.WantSlots = c.slots.max, c.inUse, c.wantSlots
+		if c.busySlots { // what is not in use now will be soon
+			it.Held = max(c.inUse, min(c.allowed, c.held))
+		}
+		c.busySlots = false
+		c.allowed = min(c.allowed, it.Held)
+	}
+	c.used, c.usedAt = 0, now
+	return it
+}
+
+// wish fills in how many permits are wanted, or given back.
+func (c *cell) wish(it *Item, now int64) {
+	c.needed(now)
+	frozen := c.frozen(now)
+	switch {
+	case c.passed:
+		it.Probe, c.passed = ProbePassed, false
+	case c.need > 0 && (c.probe == ProbeOpen || c.probe == ProbeCooling && c.probeEnds <= now):
+		it.Probe = ProbeWanted
+	}
+	switch {
+	case frozen && it.Probe == ProbeNothing, c.need == 0 && c.used == 0:
+		it.Returned = c.give() // nobody uses them
+		c.level = max(1, c.level/2)
+	case it.Probe == ProbeWanted:
+		it.Want, it.Least = int64(c.need), int64(c.need)
+	case int64(c.need) > c.credit:
+		if it.Least = int64(c.need) - c.credit; c.last > 0 && now-c.gotAt <= int64(c.horizon()) {
+			c.level = 2 * max(c.level, c.last) // what came last was used up soon
+		} else {
+			c.level = max(1, c.level/2)
+		}
+		it.Want = max(it.Least, c.level, c.ahead()-c.credit)
+	default:
+		it.Want = max(0, c.ahead()-c.credit)
+	}
+	most := c.most()
+	c.level = min(c.level, most)
+	it.Want = max(it.Least, min(it.Want, most))
+}
+
+// frozen reports whether a cooldown, or what follows it, keeps permits from being
+// used.
+func (c *cell) frozen(now int64) bool {
+	switch c.probe {
+	case ProbeOver:
+		return false
+	case ProbeYours:
+		return c.probing || now >= c.probeEnds
+	}
+	return true
+}
+
+// failed is what follows an exchange without an answer. The item is sent again, by
+// the same number, since it may have been executed; but not what is invalid.
+func (c *cell) failed(now int64, err error) (after []func()) {
+	if errors.Is(err, ErrInvalid) {
+		c.pending = nil
+	}
+	return nil
+}
+
+// answered takes an answer to it.
+func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
+	c.pending = nil
+	if a.Stale || !a.sane(it) {
+		return nil
+	}
+	if c.epoch != "" && a.Epoch != c.epoch {
+		after = append(after, c.s.forgot(a.Epoch)...)
+		if c.member != nil {
+			c.member.resend = true
+			c.hinted = true
+		}
+	}
+	c.epoch, c.seen, c.nodes = a.Epoch, a.Gen, a.Nodes
+	if c.share != nil {
+		c.quota = c.share.limits
+		if a.Limits != nil {
+			c.quota = a.Limits
+		}
+	}
+	was := c.frozen(now)
+	if c.probe = a.Probe; c.probe != ProbeYours {
+		c.probing = false
+	}
+	c.probeEnds = sent + int64(a.ProbeFor)
+	if c.probe == ProbeCooling || c.probe == ProbeOther {
+		c.probeEnds = now + int64(a.ProbeFor) // who waits for it counts from when he heard
+	}
+	if end := sent + int64(a.ValidFor); a.Granted > 0 && end > now {
+		c.stale, c.usedEnd = c.open, never
+		c.grant(lease{a.Granted, end})
+		c.last, c.gotAt = a.Granted, now
+	} else if it.Want > 0 {
+		c.last = 0
+	}
+	c.retryAt = 0
+	if a.RetryAfter > 0 || a.Granted == 0 && it.Want > 0 {
+		c.retryAt = now + max(int64(a.RetryAfter), leastPause)
+	}
+	if c.slots != nil {
+		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), a.Held
+		c.slotsUntil = sent + int64(a.SlotsFor-a.SlotsFor/10)
+		if c.wantSlots = max(0, c.wantSlots-(a.Held-it.Held)); c.wantSlots > 0 && c.allowed > c.inUse {
+			c.wantSlots = 0
+		}
+	}
+	if c.member != nil {
+		after = append(after, c.member.hear(a, sent, now)...)
+	}
+	if a.Granted > 0 || was != c.frozen(now) {
+		after = append(after, c.share.wake()...)
+	}
+	if c.slots != nil && c.slots.changed != nil && c.allowed > c.inUse {
+		after = append(after, c.slots.changed)
+	}
+	return after
+}
+
+// sane reports whether a can be an answer to it.
+func (a *Answer) sane(it *Item) bool {
+	most := 31 * 24 * time.Hour
+	ok := a.Epoch != "" && a.Granted >= 0 && a.Granted <= it.Want && a.Held >= 0 && a.Held <= it.Held+it.WantSlots &&
+		len(a.Cooldowns) <= MaxScopes && CheckLimits(a.Limits) == nil && a.Probe <= ProbeOther
+	for _, d := range []time.Duration{a.ValidFor, a.RetryAfter, a.ProbeFor, a.SlotsFor} {
+		ok = ok && d >= 0 && d <= most
+	}
+	for _, c := range a.Cooldowns {
+		ok = ok && c.Left >= 0 && c.Left <= most && len(c.Scope) <= 256
+	}
+	return ok
+}
+
+// forgot reports once that the store has lost its state.
+func (s *Syncer) forgot(epoch string) (after []func()) {
+	if s.epoch == epoch {
+		return nil
+	}
+	s.epoch = epoch
+	return []func(){func() { s.tell(slog.LevelWarn, event.StoreLost, "what was granted counts as taken", errForgot) }}
+}
+
+var errForgot = errors.New("store: its state was lost")

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// OnChange has fn called when permits have come, or may pass without.
+func (sh *Share) OnChange(fn func()) {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	if sh.changed = fn; !slices.Contains(sh.owners, sh) {
+		sh.owners = append(sh.owners, sh)
+	}
+}
+
+// Wait returns how long it is until n permits for key can be taken; Never when they
+// are more than the limits ever have.
+func (sh *Share) Wait(now time.Time, key string, n int) time.Duration {
+	s := sh.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := sh.keys[key]
+	if c == nil {
+		if c = sh.cell(key, now); c == nil {
+			return s.cfg.Interval
+		}
+	}
+	if n < 1 {
+		return 0
+	}
+	t := s.now()
+	c.asked = t
+	c.drop(t)
+	frozen := c.frozen(t)
+	if !frozen && (c.credit >= int64(n) || len(c.quota) == 0) {
+		return 0
+	}
+	if int64(n) > c.most() {
+		return limiter.Never
+	}
+	how, own := c.unleased(now, n)
+	if !frozen && how != shut {
+		return 0
+	}
+	c.need = max(c.need, n)
+	s.plan(c, c.next(t))
+	switch {
+	case frozen && c.probe == ProbeCooling && c.probeEnds > t:
+		return time.Duration(c.probeEnds - t)
+	case !frozen && c.retryAt > t:
+		return min(own, time.Duration(c.retryAt-t))
+	case !frozen:
+		return min(own, limiter.Unsure)
+	}
+	return limiter.Unsure
+}
+
+// pass is how a permit may pass that was not granted.
+type pass uint8
+
+const (
+	shut pass = iota
+	byPart
+	byOpen
+)
+
+// unleased says how n permits may pass that were not granted, or how long it is
+// until they may.
+func (c *cell) unleased(now time.Time, n int) (how pass, wait time.Duration) {
+	if c.s.lost && c.s.cfg.Outage == Open {
+		return byOpen, 0
+	}
+	if len(c.own) == 0 || c.nodes > c.s.cfg.Nodes {
+		return shut, limiter.Never
+	}
+	for _, l := range c.own {
+		wait = max(wait, l.Wait(now, "", n))
+	}
+	if wait > 0 {
+		return shut, wait
+	}
+	return byPart, 0
+}
+
+// Take takes n permits for key, for which Wait has just said 0.
+func (sh *Share) Take(now time.Time, key string, n int) {
+	s := sh.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := sh.keys[key]
+	if c == nil || n < 1 {
+		return
+	}
+	c.need = 0
+	if c.probe == ProbeYours {
+		c.probing, c.probedAt = true, now
+	}
+	if len(c.quota) == 0 {
+		return
+	}
+	if c.credit < int64(n) {
+		how, _ := c.unleased(now, n)
+		if how == byPart {
+			for _, l := range c.own {
+				l.Take(now, "", n)
+			}
+		} else if how == byOpen {
+			s.unguarded(sh.sharing, key)
+		}
+		if how != shut {
+			c.open += int64(n)
+			c.stale += int64(n) // nothing of it goes back to a lease
+			return
+		}
+	}
+	c.take(int64(n))
+	if c.credit < c.last/2 && !c.busy && c.ahead() > c.credit { // low water
+		s.plan(c, max(s.now(), c.retryAt))
+	}
+}
+
+// unguarded has the loop tell of a call that passes an open Share.
+func (s *Syncer) unguarded(sh *sharing, key string) {
+	if s.cfg.OnEvent != nil && len(s.events) < 4096 {
+		scope := throttle.Scope{Level: sh.per, Key: key}.String()
+		s.events = append(s.events, event.Event{Time: time.Now(), Kind: event.Unguarded, Name: sh.name, Scope: scope})
+		s.kick()
+	}
+}
+
+// Settle corrects the cost of permits taken before. More is charged by the next
+// exchange, even if there is none; less can be taken again, as long as it is
+// certain that its lease has not ended.
+func (sh *Share) Settle(now time.Time, key string, n, used int) {
+	s := sh.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := sh.keys[key]
+	if c == nil || n < 0 || used < 0 {
+		return
+	}
+	c.probing = false // the probe has ended; if well, Accepted follows
+	k := min(int64(n), c.open)
+	c.open -= k
+	late := min(k, c.stale)
+	c.stale -= late
+	switch {
+	case used > n:
+		c.drop(s.now())
+		c.take(int64(used - n))
+		c.open -= min(c.open, int64(used-n))
+		s.plan(c, s.now())
+	case late == 0 && used < n && c.usedEnd > s.now():
+		c.grant(lease{min(k, int64(n-used)), c.usedEnd})
+	}
+}
+
+// Accepted lets everybody go on after a cooldown, if the call was the probe.
+func (sh *Share) Accepted(now, sent time.Time, key string) {
+	s := sh.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := sh.keys[key]; c != nil && c.probe == ProbeYours && !sent.Before(c.probedAt) && !c.probedAt.IsZero() {
+		c.passed, c.probe = true, ProbeOver
+		s.plan(c, s.now())
+	}
+}
+
+// Refused does nothing: the cooldown comes as the governor's event.
+func (sh *Share) Refused(now, sent time.Time, key string) {}
+
+// Rate returns this process's part of the permits per second, if all use as many.
+func (sh *Share) Rate(now time.Time, key string) float64 {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	if c := sh.keys[key]; c != nil {
+		return rater(c.quota, c.nodes)
+	}
+	return rater(sh.limits, 1)
+}

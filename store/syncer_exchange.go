@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// maxRunning is how many exchanges are under way at once.
+const maxRunning = 16
+
+// plan has c exchanged at at, or earlier if that is planned. The caller holds mu.
+func (s *Syncer) plan(c *cell, at int64) {
+	if c.busy || c.idx > 0 && c.due <= at || s.closed {
+		return
+	}
+	c.due = at
+	if s.due.fix(c); s.due.first() == c {
+		s.kick()
+	}
+}
+
+func (s *Syncer) kick() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// begin sends what is due and returns when the next is. The caller is loop.
+func (s *Syncer) begin() (next int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	if now < s.retry {
+		return s.retry
+	}
+	for s.running < maxRunning {
+		var batch []*cell
+		var items []Item
+		for len(batch) < MaxItems {
+			c := s.due.first()
+			if c == nil || c.due > now {
+				break
+			}
+			s.due.remove(c)
+			c.busy = true
+			batch = append(batch, c)
+			items = append(items, *c.item(now))
+		}
+		if len(batch) == 0 {
+			if c := s.due.first(); c != nil {
+				return c.due
+			}
+			return never
+		}
+		s.running++
+		s.work.Add(1)
+		go s.exchange(batch, items, now)
+	}
+	return never // the end of one wakes us
+}
+
+// exchange sends items, up to three times while nobody knows whether they arrived,
+// and takes the answers. sent is before the first time.
+func (s *Syncer) exchange(batch []*cell, items []Item, sent int64) {
+	defer s.work.Done()
+	var answers []Answer
+	var err error
+	for try := range 3 {
+		if try > 0 {
+			pause := time.NewTimer(time.Duration(1+rand.Int64N(20)) * time.Millisecond)
+			select {
+			case <-pause.C:
+			case <-s.ctx.Done():
+				pause.Stop()
+			}
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+		answers, err = s.cfg.Store.Exchange(ctx, s.node, items)
+		cancel()
+		if err == nil && len(answers) != len(items) {
+			err = errAnswer
+		}
+		if err == nil || s.ctx.Err() != nil || isDefinite(err) {
+			break
+		}
+	}
+	s.settled(batch, items, answers, err, sent)
+}
+
+// settled takes what came of an exchange.
+func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err error, sent int64) {
+	var after []func() // to be called under no lock
+	s.mu.Lock()
+	now := s.now()
+	s.running--
+	s.kick()
+	for i, c := range batch {
+		c.busy = false
+		switch {
+		case err != nil:
+			after = append(after, c.failed(now, err)...)
+		case answers[i].Node != s.node || answers[i].Key != items[i].Key || answers[i].Seq != items[i].Seq:
+			err = errAnswer // of somebody else's request
+			after = append(after, c.failed(now, err)...)
+		default:
+			after = append(after, c.answered(&items[i], &answers[i], sent, now)...)
+		}
+		s.plan(c, c.next(now))
+	}
+	after = append(after, s.mood(err, now)...)
+	s.mu.Unlock()
+	for _, f := range after {
+		f()
+	}
+}

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+)
+
+// report tells of what passed unguarded.
+func (s *Syncer) report() {
+	s.mu.Lock()
+	events := s.events
+	s.events = nil
+	s.mu.Unlock()
+	for _, e := range events {
+		event.Tell(s.cfg.OnEvent, e)
+	}
+}
+
+// mood notes whether the store answers. The caller holds mu.
+func (s *Syncer) mood(err error, now int64) (after []func()) {
+	if err == nil {
+		s.fails, s.retry = 0, 0
+		if s.lost {
+			s.lost = false
+			after = append(after, func() { s.tell(slog.LevelInfo, event.StoreBack, "", nil) })
+			after = append(after, s.everybody()...)
+		}
+		return after
+	}
+	if s.ctx.Err() != nil {
+		return nil
+	}
+	s.fails++
+	wait := min(s.cfg.Interval, 50*time.Millisecond<<min(s.fails, 10))
+	s.retry = now + int64(wait/2) + rand.Int64N(int64(wait/2)+1)
+	if !s.lost {
+		s.lost = true
+		after = append(after, func() { s.tell(slog.LevelWarn, event.StoreLost, s.cfg.Outage.String(), err) })
+		after = append(after, s.everybody()...)
+	}
+	return after
+}
+
+// everybody returns what tells the owners of all Shares to ask again.
+func (s *Syncer) everybody() (after []func()) {
+	for _, sh := range s.shares {
+		after = append(after, sh.wake()...)
+	}
+	return after
+}
+
+// tell reports a change.
+func (s *Syncer) tell(level slog.Level, kind event.Kind, source string, err error) {
+	event.Tell(s.cfg.OnEvent, event.Event{Kind: kind, Name: "store", Source: source, Err: err})
+	if s.cfg.Logger == nil {
+		return
+	}
+	attrs := []slog.Attr{slog.String("node", string(s.node))}
+	if source != "" {
+		attrs = append(attrs, slog.String("source", source))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("err", err.Error()))
+	}
+	s.cfg.Logger.LogAttrs(context.Background(), level, kind.String(), attrs...)
+}
