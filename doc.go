@@ -28,13 +28,18 @@
 //   - breaker: a circuit breaker, for a governor, a chain, or alone; and what any
 //     other must do to work with a governor.
 //   - chaos: faults, delays and made-up results in a share of the calls.
+//   - httpx: one line governs an http.Client; a server's limits as middleware.
+//   - store: processes that share quotas and cooldowns, through an engine. There is
+//     one in memory; store/storetest is what any other has to pass.
 //   - event: what governors and policies report, and its delivery to listeners
 //     that nobody waits for.
 //
 // Modules of their own, for they need more than this one may:
 //
-//   - grpcx: turns errors and trailers of grpc into what adapters read.
+//   - grpcx: interceptors that govern a gRPC connection's calls, and limit a
+//     server's; and what turns errors and trailers into what adapters read.
 //   - examples: programs to run and copy from; begin with examples/googleads.
+//   - examples/clients: well-known clients of APIs, each governed by one transport.
 //   - bench: what things cost, as ratios to doing without.
 //
 // # Where to look first

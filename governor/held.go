@@ -89,7 +89,11 @@ func heldInline[R any](ctx context.Context, g *Plain, ask *Ask, sel string, l *L
 		}
 		s.refs.Add(-1)
 	}
-	in := &inlineCall{Context: ctx, sel: s, ask: ask, after: c.door.newest(), seq: c.gate.seq.Load(), began: c.now()}
+	in := &inlineCall{
+		Context: ctx, sel: s, ask: ask,
+		// In this order, as in inline.
+		after: c.door.newest(), seq: c.gate.seq.Load(), began: c.now(),
+	}
 	call := inlined[string, struct{}]{core: c, in: in}
 	if !call.enter(nil, sel) {
 		return v, nil, false
