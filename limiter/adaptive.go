@@ -65,7 +65,7 @@ type AdaptiveConfig struct {
 // answered, Refused only if the answer concerns the host.
 //
 // An Adaptive belongs to one owner and has no lock. Methods allocate nothing, but
-// for the first Told. They are O(1), with a Window at most some 500 additions.
+// for the first Told of each window. They are O(1), with a Window at most some 500 additions.
 type Adaptive struct {
 	cfg AdaptiveConfig
 
@@ -205,20 +205,20 @@ func (a *Adaptive) Refused(now, sent time.Time, key string) {
 // more are taken until then: what was taken since sent, and what is taken from now
 // on, is subtracted. What it gives as the limit of a window is believed to be the
 // limit of the next one, too, and with a configured Window a quota above it is not
-// sought. Of several windows the one that ends last counts, and what is said of
-// another is not heeded. It only ever makes an Adaptive more careful until the
-// window's end.
+// sought. Of several windows that q's Name or Window tell apart, at most 8, all are
+// kept; of those that nothing tells apart the one that ends last. It only ever makes
+// an Adaptive more careful until the window's end.
 //
-// q's Scope and Name are ignored: the owner tells what concerns this limit. Fields
-// that are not said are left as they are.
+// q's Scope is ignored: the owner tells what concerns this limit. Fields that are
+// not said are left as they are.
 func (a *Adaptive) Told(now, sent time.Time, q throttle.Quota) {
 	t := a.at(now)
-	if q.Limit > 0 && a.cfg.Window > 0 {
+	if q.Limit > 0 && a.cfg.Window > 0 && (q.Window == 0 || q.Window == a.cfg.Window) {
 		a.model.limit(t, float64(q.Limit)/a.cfg.Window.Seconds())
 	}
 	if !q.Reset.IsZero() {
 		if a.told == nil {
-			a.told = &told{taken: make([]stamp, stamps)}
+			a.told = &told{lately: lately{taken: make([]stamp, stamps)}}
 		}
 		// By the wall clock of now, if Reset has no other: it may have been set.
 		a.told.hear(t, a.seconds(sent), q, t+q.Reset.Sub(now).Seconds())
@@ -230,7 +230,7 @@ func (a *Adaptive) Told(now, sent time.Time, q throttle.Quota) {
 func (a *Adaptive) Forget(now time.Time, key string) {
 	a.at(now)
 	if a.told != nil {
-		a.told.until, a.told.limit = 0, 0
+		a.told.forget()
 	}
 }
 

@@ -1,41 +1,89 @@
 package limiter
 
-import "github.com/flyball-go/flyball/throttle"
+import (
+	"time"
 
-// told is what a vendor said is left of its quota.
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// told is what a vendor said is left of its quotas.
 type told struct {
+	windows []toldWindow // at most mostTold
+	lately
+}
+
+// toldWindow is one of them.
+type toldWindow struct {
+	which toldOf
 	left  float64 // permits
 	until float64 // seconds; 0: nothing was said, or it is over
 	limit float64 // of the window that follows; 0: not said
 	span  float64 // the longest time that the end of a window was away
+}
 
-	// The last takes, a ring: those that an answer cannot know of are subtracted
-	// from what it says.
+// toldOf tells the windows of one vendor apart.
+type toldOf struct {
+	name   string
+	window time.Duration
+}
+
+// lately are the last takes, a ring: those that an answer cannot know of are
+// subtracted from what it says.
+type lately struct {
 	taken []stamp
 	next  int
 }
 
 type stamp struct{ at, n float64 }
 
-const stamps = 256
+const (
+	stamps   = 256
+	mostTold = 8 // of one limit: names come from the vendor
+)
 
 // sameReset is how far the ends that a vendor tells of one window may be apart, in
 // seconds: headers have whole ones, and clocks differ.
 const sameReset = 1.5
 
 func (o *told) hear(t, sent float64, q throttle.Quota, reset float64) {
+	o.of(toldOf{q.Name, q.Window}).hear(t, q, reset, float64(q.Remaining)-o.since(sent))
+}
+
+// of returns the window that is meant. When there are too many, the one that ends
+// first is forgotten.
+func (o *told) of(which toldOf) *toldWindow {
+	first := 0
+	for i := range o.windows {
+		switch w := &o.windows[i]; {
+		case w.which == which:
+			return w
+		case w.until < o.windows[first].until:
+			first = i
+		}
+	}
+	if len(o.windows) < mostTold {
+		first = len(o.windows)
+		o.windows = append(o.windows, toldWindow{})
+	}
+	o.windows[first] = toldWindow{which: which}
+	return &o.windows[first]
+}
+
+// forget drops what is known.
+func (o *told) forget() { o.windows = o.windows[:0] }
+
+func (o *toldWindow) hear(t float64, q throttle.Quota, reset, left float64) {
 	if q.Limit > 0 {
 		o.limit = float64(q.Limit)
 	}
 	if reset <= t || q.Remaining < 0 {
 		return
 	}
-	left := float64(q.Remaining) - o.since(sent)
 	switch o.roll(t); {
 	case o.until == 0 || reset > o.until+sameReset:
 		o.left, o.until = left, reset
 	case reset < o.until-sameReset:
-		return // a late answer about the window before, or a shorter one
+		return // a late answer about the window before, or another without a name
 	default:
 		o.left, o.until = min(o.left, left), max(o.until, reset)
 	}
@@ -43,8 +91,8 @@ func (o *told) hear(t, sent float64, q throttle.Quota, reset float64) {
 }
 
 // since returns how many permits were taken after a call that was sent then.
-func (o *told) since(sent float64) (n float64) {
-	for _, s := range o.taken {
+func (r *lately) since(sent float64) (n float64) {
+	for _, s := range r.taken {
 		if s.at > sent {
 			n += s.n
 		}
@@ -52,9 +100,14 @@ func (o *told) since(sent float64) (n float64) {
 	return n
 }
 
+func (r *lately) note(t, n float64) {
+	r.taken[r.next] = stamp{t, n}
+	r.next = (r.next + 1) % len(r.taken)
+}
+
 // roll goes on to the next window when one is over: what it will hold is known when
 // the limit is, how long it lasts only roughly.
-func (o *told) roll(t float64) {
+func (o *toldWindow) roll(t float64) {
 	if o.until == 0 || t < o.until {
 		return
 	}
@@ -65,10 +118,7 @@ func (o *told) roll(t float64) {
 	}
 }
 
-func (o *told) wait(t, n float64) float64 {
-	if o == nil {
-		return 0
-	}
+func (o *toldWindow) wait(t, n float64) float64 {
 	o.roll(t)
 	if o.until == 0 || n <= o.left || o.limit > 0 && n > o.limit && o.left == o.limit {
 		return 0
@@ -76,12 +126,25 @@ func (o *told) wait(t, n float64) float64 {
 	return o.until - t
 }
 
+// wait returns how long all of them make n permits wait, seen from now.
+func (o *told) wait(t, n float64) (d float64) {
+	if o == nil {
+		return 0
+	}
+	for i := range o.windows {
+		d = max(d, o.windows[i].wait(t, n))
+	}
+	return d
+}
+
 func (o *told) take(t, n float64) {
 	if o == nil {
 		return
 	}
-	o.roll(t)
-	o.left -= n
-	o.taken[o.next] = stamp{t, n}
-	o.next = (o.next + 1) % len(o.taken)
+	for i := range o.windows {
+		w := &o.windows[i]
+		w.roll(t)
+		w.left -= n
+	}
+	o.note(t, n)
 }

@@ -53,6 +53,53 @@ func TestAdaptiveKeepsWhatItIsTold(t *testing.T) {
 	}
 }
 
+func TestAdaptiveKeepsAllWindowsThatItIsTold(t *testing.T) {
+	const s = time.Second
+	named := func(name string) throttle.Quota { return throttle.Quota{Name: name} }
+	long := func(d time.Duration) throttle.Quota { return throttle.Quota{Window: d} }
+	for what, c := range map[string]struct{ short, day throttle.Quota }{
+		"by name":   {named("ten seconds"), named("daily")},
+		"by length": {long(10 * s), long(24 * time.Hour)},
+	} {
+		a := newAdaptive(t, AdaptiveConfig{})
+		said := func(q throttle.Quota, limit, left int64, reset time.Duration) {
+			q.Limit, q.Remaining, q.Reset = limit, left, after(reset)
+			a.Told(epoch, epoch, q)
+		}
+		expect := func(at time.Duration, n int, want time.Duration) {
+			t.Helper()
+			if got := a.Wait(after(at), "", n); got != want {
+				t.Errorf("%s: Wait for %d at %v = %v, want %v", what, n, at, got, want)
+			}
+		}
+		said(c.day, 1000, 20, time.Hour)
+		said(c.short, 100, 5, 10*s)
+		said(c.day, 1000, 20, time.Hour)
+		expect(0, 5, 0)
+		expect(0, 6, 10*s)
+		expect(0, 21, time.Hour) // longer than the short one, and the longer wait
+		a.Take(after(s), "", 5)
+		expect(s, 1, 9*s)
+		expect(10*s, 15, 0) // the next short one; the day knows of the 5
+		expect(10*s, 16, time.Hour-10*s)
+		a.Forget(after(10*s), "")
+		expect(10*s, 99, 0)
+	}
+}
+
+func TestAdaptiveForgetsWindowsBeyondEight(t *testing.T) {
+	a := newAdaptive(t, AdaptiveConfig{})
+	for i := range 100_000 {
+		a.Told(epoch, epoch, throttle.Quota{Name: string(rune(i)), Remaining: 0, Reset: after(time.Duration(i+1) * time.Millisecond)})
+	}
+	if n := len(a.told.windows); n != 8 {
+		t.Errorf("an Adaptive keeps %d windows, want 8", n)
+	}
+	if got, want := a.Wait(epoch, "", 1), 100_000*time.Millisecond; got != want {
+		t.Errorf("Wait = %v, want %v, of the one that ends last", got, want)
+	}
+}
+
 // TestAdaptiveToldIsNeverRefused has a vendor that counts in windows tell of its
 // quota in each answer, which takes a while, so that many are on their way.
 func TestAdaptiveToldIsNeverRefused(t *testing.T) {
@@ -106,6 +153,16 @@ func TestAdaptiveToldLimitEndsTheSearch(t *testing.T) {
 	run(a, 0, 100*time.Second)
 	if r := a.Rate(epoch, ""); r != 50 {
 		t.Errorf("Rate = %v after 100 s without a refusal, want the 50 it was told", r)
+	}
+}
+
+func TestAdaptiveTakesNoOtherWindowsLimitForItsOwn(t *testing.T) {
+	a := newAdaptive(t, AdaptiveConfig{Start: 10, Window: time.Second})
+	a.Told(epoch, epoch, throttle.Quota{Window: time.Second, Limit: 50, Remaining: -1})
+	a.Told(epoch, epoch, throttle.Quota{Window: time.Hour, Limit: 40, Remaining: -1})
+	run(a, 0, 100*time.Second)
+	if r := a.Rate(epoch, ""); r != 50 {
+		t.Errorf("Rate = %v after 100 s without a refusal, want the 50 per second it was told", r)
 	}
 }
 

@@ -26,14 +26,15 @@ type SpreadConfig struct {
 // its call was sent, corrects what is left, less what was taken since. Where the
 // length of the window and its limit are known, from answers before, the next window
 // is taken for as long and as large until an answer tells; else what comes after
-// Reset passes until then.
+// Reset passes until then. Of several windows of a key that Name or Window tell
+// apart, at most 8, each is spread, and the slowest counts.
 //
 // It is not a limit of its own: others that use the same quota, and calls on their
 // way when the first answer comes, are known only by the next answer.
 //
 // A Spread belongs to one owner and has no lock. Methods are O(1) in the number of
-// keys; a key of which something is known costs some 700 bytes until its window is
-// over and another key needs the room.
+// keys; a key of which something is known costs some 700 bytes, and 100 for each further window, until
+// all are over and another key needs the room.
 type Spread struct {
 	keys    map[string]*spread
 	most    int
@@ -46,10 +47,53 @@ type Spread struct {
 
 // spread is what is known of one key.
 type spread struct {
-	told
+	windows []spreadWindow // at most mostTold
+	one     [1]spreadWindow
+	lately
+	ring [spreadStamps]stamp
+}
+
+type spreadWindow struct {
+	toldWindow
 	newest float64 // when the call was sent whose answer counts
 	free   float64 // nothing passes before
-	ring   [spreadStamps]stamp
+}
+
+// until returns when the last window ends, 0 when all are over.
+func (k *spread) until(t float64) (end float64) {
+	for i := range k.windows {
+		w := &k.windows[i]
+		w.roll(t)
+		end = max(end, w.until)
+	}
+	return end
+}
+
+// of returns the window that is meant, nil when it is not known.
+func (k *spread) of(which toldOf) *spreadWindow {
+	for i := range k.windows {
+		if k.windows[i].which == which {
+			return &k.windows[i]
+		}
+	}
+	return nil
+}
+
+// add makes a window. When there are too many, the one that ends first is forgotten.
+func (k *spread) add(which toldOf) *spreadWindow {
+	first := len(k.windows)
+	if first < mostTold {
+		k.windows = append(k.windows, spreadWindow{})
+	} else {
+		first = 0
+		for i := range k.windows {
+			if k.windows[i].until < k.windows[first].until {
+				first = i
+			}
+		}
+	}
+	k.windows[first] = spreadWindow{toldWindow: toldWindow{which: which}}
+	return &k.windows[first]
 }
 
 const spreadStamps = 32
@@ -79,11 +123,13 @@ func (s *Spread) Wait(now time.Time, key string, n int) time.Duration {
 	if k == nil || n < 1 {
 		return 0
 	}
-	k.roll(t)
-	if k.until == 0 {
-		return 0
+	var d float64
+	for i := range k.windows {
+		w := &k.windows[i]
+		if w.roll(t); w.until > 0 {
+			d = max(d, w.wait(t, float64(n)), w.free-t)
+		}
 	}
-	d := max(k.wait(t, float64(n)), k.free-t)
 	return time.Duration(max(0, math.Ceil(min(d*1e9, float64(Never/2))-tick*1e9)))
 }
 
@@ -94,11 +140,14 @@ func (s *Spread) Take(now time.Time, key string, n int) {
 	if k == nil || n < 1 {
 		return
 	}
-	k.roll(t)
-	if k.until > 0 {
-		k.free = t + (k.until-t)*min(1, float64(n)/max(1, k.left))
+	for i := range k.windows {
+		w := &k.windows[i]
+		if w.roll(t); w.until > 0 {
+			w.free = t + (w.until-t)*min(1, float64(n)/max(1, w.left))
+		}
+		w.left -= float64(n)
 	}
-	k.take(t, float64(n))
+	k.note(t, float64(n))
 }
 
 // Settle does nothing: the answer that tells what a call cost tells what is left.
@@ -117,27 +166,33 @@ func (s *Spread) Told(now, sent time.Time, q throttle.Quota) {
 	t := s.at(now)
 	// By the wall clock of now, if Reset has no other: it may have been set.
 	reset, from := t+q.Reset.Sub(now).Seconds(), sent.Sub(s.start).Seconds()
-	k := s.keys[q.Scope.Key]
-	if q.Remaining < 0 || q.Reset.IsZero() || reset <= t || k != nil && from < k.newest {
+	if q.Remaining < 0 || q.Reset.IsZero() || reset <= t {
 		return
 	}
+	k, which := s.keys[q.Scope.Key], toldOf{q.Name, q.Window}
 	if k == nil {
 		if k = s.room(t); k == nil {
 			return
 		}
 		s.keys[q.Scope.Key] = k
 	}
-	k.roll(t)
-	if k.until == 0 || reset > k.until+sameReset || reset < k.until-sameReset {
-		k.free = t // another window
+	w := k.of(which)
+	if w == nil {
+		w = k.add(which)
+	} else if from < w.newest {
+		return
 	}
-	k.span = max(k.span, reset-t)
+	w.roll(t)
+	if w.until == 0 || reset > w.until+sameReset || reset < w.until-sameReset {
+		w.free = t // another window
+	}
+	w.span = max(w.span, reset-t)
 	if q.Limit > 0 {
-		k.limit = float64(q.Limit)
+		w.limit = float64(q.Limit)
 	}
-	k.newest, k.until = from, reset
+	w.newest, w.until = from, reset
 	s.soonest = min(s.soonest, reset)
-	k.left = float64(q.Remaining) - k.since(from)
+	w.left = float64(q.Remaining) - k.since(from)
 }
 
 // Forget drops what is known of key.
@@ -146,18 +201,25 @@ func (s *Spread) Forget(now time.Time, key string) {
 	delete(s.keys, key)
 }
 
-// Rate returns what is left of key's quota per second until its end; 0 when
-// everything passes.
+// Rate returns what is left of key's quota per second until its end, of several
+// the least; 0 when everything passes.
 func (s *Spread) Rate(now time.Time, key string) float64 {
 	t := s.at(now)
 	k := s.keys[key]
 	if k == nil {
 		return 0
 	}
-	if k.roll(t); k.until == 0 {
+	least := math.Inf(1)
+	for i := range k.windows {
+		w := &k.windows[i]
+		if w.roll(t); w.until > 0 {
+			least = min(least, max(0, w.left)/(w.until-t))
+		}
+	}
+	if math.IsInf(least, 1) {
 		return 0
 	}
-	return max(0, k.left) / (k.until - t)
+	return least
 }
 
 // room makes a key, nil when there are too many.
@@ -165,10 +227,10 @@ func (s *Spread) room(t float64) *spread {
 	if len(s.keys) >= min(s.sweepAt, s.most) && t >= s.soonest {
 		s.soonest = math.Inf(1)
 		for key, k := range s.keys {
-			if k.roll(t); k.until == 0 {
+			if end := k.until(t); end == 0 {
 				delete(s.keys, key)
 			} else {
-				s.soonest = min(s.soonest, k.until)
+				s.soonest = min(s.soonest, end)
 			}
 		}
 		s.sweepAt = max(64, 2*len(s.keys))
@@ -177,6 +239,6 @@ func (s *Spread) room(t float64) *spread {
 		return nil
 	}
 	k := new(spread)
-	k.taken = k.ring[:]
+	k.windows, k.taken = k.one[:0], k.ring[:]
 	return k
 }
