@@ -61,13 +61,17 @@ type Breaker struct {
 var _ Circuit = (*Breaker)(nil)
 
 // New returns a Breaker in state cfg.Initial. An error names the field that is
-// out of range and its value, and matches ErrInvalid.
+// out of range and its value, and matches ErrInvalid; so does that of a schedule
+// which panics when a breaker that is Open from the beginning asks it.
 func New(cfg Config) (*Breaker, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	b := &Breaker{core: newCore(cfg, time.Now())}
+	b := &Breaker{}
+	if b.core, err = begin(cfg, time.Now()); err != nil {
+		return nil, err
+	}
 	b.readsStart = cfg.SlowCall != never || cfg.OnEvent != nil
 	b.readsEnd = b.readsStart || cfg.WindowTime > 0
 	b.lock()

@@ -269,6 +269,19 @@ func TestNewTakesTheEndsOfTheRanges(t *testing.T) {
 	}
 }
 
+func TestNewNamesTheScheduleThatPanics(t *testing.T) {
+	for field, cfg := range map[string]breaker.Config{
+		"Config.OpenDelay": {OpenDelay: func(breaker.Stats, backoff.Step) time.Duration { panic("boom") }},
+		"Config.OpenFor":   {OpenFor: backoff.Func(func(backoff.Step) (time.Duration, bool) { panic("boom") })},
+	} {
+		cfg.Initial = breaker.Open
+		b, err := breaker.New(cfg)
+		if b != nil || !errors.Is(err, breaker.ErrInvalid) || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), "boom") {
+			t.Errorf("New = %v, %v, want an error that names %s and what it panicked with", b, err, field)
+		}
+	}
+}
+
 // use makes some calls, as they come.
 func use(t testing.TB, b *breaker.Breaker) {
 	for i := range 20 {

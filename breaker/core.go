@@ -66,6 +66,21 @@ const (
 
 func stateOf(p Permit) State { return State(p & stateMask) }
 
+// begin returns a new core. Open is the one state that asks the user's code for how
+// long, and a configuration is not to end a program.
+func begin(cfg Config, now time.Time) (c core, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			field := "OpenFor"
+			if cfg.OpenDelay != nil {
+				field = "OpenDelay"
+			}
+			err = invalid("Config.%s panics when asked how long the initial state lasts: %v", field, v)
+		}
+	}()
+	return newCore(cfg, now), nil
+}
+
 func newCore(cfg Config, now time.Time) core {
 	c := core{cfg: cfg, begin: now.Add(-time.Duration(now.Nanosecond()))}
 	if cfg.Initial == Open {
