@@ -19,9 +19,14 @@ type Bus struct {
 	// with the most that it was ever behind, about 150 bytes an event.
 	Depth int
 
-	// wants has the bit of every kind that somebody listens to. It is written
-	// under mu and read without, so that an event nobody wants costs one load.
+	// wants has the bit of every kind that somebody listens to, or that is kept. It
+	// is written under mu and read without, so that an event nobody wants costs one
+	// load.
 	wants atomic.Uint64
+
+	// keeps has the bits of the kinds that Keep named; it is set before first use.
+	keeps uint64
+	most  int
 
 	dropped, panics atomic.Uint64
 
@@ -30,6 +35,7 @@ type Bus struct {
 	// emitter may hold locks of its own that listeners take.
 	mu        sync.Mutex
 	listeners []*listener // those that Emit serves
+	kept      ring        // the last events of the kinds in keeps
 	running   int         // goroutines that deliver, also those of stopped listeners
 	closed    bool
 	done      chan struct{} // made by the first Done; closed once closed && running == 0
@@ -92,18 +98,40 @@ func (b *Bus) remove(l *listener) {
 	if b.closed {
 		return
 	}
-	var wants uint64
+	wants := b.keeps
 	for _, other := range b.listeners {
 		wants |= other.kinds
 	}
 	b.wants.Store(wants)
 }
 
-// Active reports whether anybody listens. It costs one atomic load.
-func (b *Bus) Active() bool { return b.wants.Load() != 0 }
+// Keep makes the Bus keep the last n events of the given kinds, of all kinds when
+// none is given, for Recent. Call it once, before anything else; n of 0 or less
+// keeps none. Memory is taken as events come, about 150 bytes for each; an event's
+// Err is kept alive with it.
+func (b *Bus) Keep(n int, only ...Kind) {
+	if n <= 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keeps, b.most = maskOf(only), n
+	b.wants.Store(b.wants.Load() | b.keeps)
+}
 
-// Wants reports whether anybody listens to kind k, so that an emitter need not
-// build an event that nobody hears. It costs one atomic load.
+// Recent returns the events that are kept, the oldest first; also after Close.
+func (b *Bus) Recent() []Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.kept.all()
+}
+
+// Active reports whether anybody listens to a kind that is not kept anyway. It
+// costs one atomic load.
+func (b *Bus) Active() bool { return b.wants.Load()&^b.keeps != 0 }
+
+// Wants reports whether anybody listens to kind k, or it is kept, so that an emitter
+// need not build an event for nobody. It costs one atomic load.
 func (b *Bus) Wants(k Kind) bool { return b.wants.Load()&(1<<k) != 0 }
 
 // Emit puts e into the queue of every listener that wants it. It never waits for
@@ -122,6 +150,9 @@ func (b *Bus) emit(e Event) {
 	defer b.mu.Unlock()
 	if b.closed {
 		return
+	}
+	if b.keeps&(1<<e.Kind) != 0 {
+		b.kept.push(e, b.most)
 	}
 	for _, l := range b.listeners {
 		if l.kinds&(1<<e.Kind) == 0 {

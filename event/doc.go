@@ -24,6 +24,7 @@
 // panics is recovered and counted; neither is noticed by the emitter or by other
 // listeners.
 //
-// A Bus is no log and no message queue: what nobody listens to is not recorded,
-// and what a slow listener lost is gone.
+// A Bus is no log and no message queue: what nobody listens to is not recorded, but
+// for the last events of some kinds where Keep asks for it, and what a slow listener
+// lost is gone.
 package event

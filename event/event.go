@@ -33,7 +33,7 @@ const (
 	Extended  // its end moved later (Scope, Until, Delay, Source)
 	Cleared   // it was ended by hand or by fresh evidence (Scope)
 	Cooled    // it ended by itself (Scope)
-	Probe     // the first request after a cooldown began (Scope, Request)
+	Probe     // the first request after a cooldown began (Request, Attempt)
 	Ramp      // traffic may grow after a probe (Scope)
 	Resumed   // a scope is back to normal (Scope)
 	Clamped   // a vendor's or a user's value was changed to a permitted one (Scope, Delay: the result, Source)

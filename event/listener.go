@@ -72,9 +72,8 @@ func (r *ring) push(e Event, most int) (dropped bool) {
 		r.pop()
 		dropped = true
 	case r.len == len(r.slots):
-		grown := make([]Event, min(max(2*r.len, 16), most))
-		n := copy(grown, r.slots[r.first:])
-		copy(grown[n:], r.slots[:r.first])
+		grown := make([]Event, min(max(2*r.len, 8), most))
+		r.copy(grown)
 		r.slots, r.first = grown, 0
 	}
 	r.slots[(r.first+r.len)%len(r.slots)] = e
@@ -91,6 +90,20 @@ func (r *ring) pop() (e Event, ok bool) {
 	r.first = (r.first + 1) % len(r.slots)
 	r.len--
 	return e, true
+}
+
+// all returns the events, the oldest first.
+func (r *ring) all() []Event {
+	events := make([]Event, r.len)
+	r.copy(events)
+	return events
+}
+
+// copy puts the oldest events first into to, as many as there is room for.
+func (r *ring) copy(to []Event) {
+	end := min(r.first+r.len, len(r.slots))
+	n := copy(to, r.slots[r.first:end])
+	copy(to[n:], r.slots[:r.first+r.len-end])
 }
 
 func (r *ring) clear() { *r = ring{} }

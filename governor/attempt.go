@@ -255,9 +255,9 @@ func (a *attempt) call() {
 	c.waits.add(a.began - a.r.enqueued)
 	if c.bus.Wants(event.Started) {
 		c.emit(event.Event{Kind: event.Started, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(a.began - a.r.enqueued)})
-		if a.probe {
-			c.emit(event.Event{Kind: event.Probe, Request: a.r.seq, Attempt: a.n})
-		}
+	}
+	if a.probe {
+		c.emit(event.Event{Kind: event.Probe, Request: a.r.seq, Attempt: a.n})
 	}
 	defer func() {
 		if a.out.kind != exited || a.body {

@@ -96,6 +96,7 @@ func (c *core) open() {
 	if c.pool != nil {
 		c.pool.onFree(c.freed)
 	}
+	c.bus.Keep(256, kept...)
 	if c.logger != nil {
 		c.bus.Listen(c.log, logged...)
 	}
@@ -261,7 +262,7 @@ func (c *core) log(e event.Event) {
 	c.logger.LogAttrs(context.Background(), level, e.Kind.String(), attrs...)
 }
 
-// emit reports e, if anybody listens.
+// emit reports e, if anybody listens or it is kept.
 func (c *core) emit(e event.Event) {
 	if !c.bus.Wants(e.Kind) {
 		return

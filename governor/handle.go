@@ -27,6 +27,12 @@ type Handle interface {
 	// and Close does not wait for listeners.
 	Listen(fn func(event.Event), kinds ...event.Kind) (stop func())
 
+	// Recent returns the last events, at most 256, the oldest first, whether or not
+	// anybody listens; also of a closed governor. It has those that tell why traffic
+	// is as it is, signals, cooldowns, the breaker, failures, the pool, the store,
+	// and not those of the course of every request.
+	Recent() []event.Event
+
 	// Learn obeys a signal that came from elsewhere: another process, an
 	// operator. An empty key is the empty key; the Request level does nothing.
 	Learn(throttle.Signal)
@@ -73,6 +79,20 @@ func (c *core) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
 	}
 	return c.bus.Listen(fn, kinds...)
 }
+
+// kept are the kinds that Recent returns: no call that merely succeeds, or waits its
+// turn, is among them, for they would cost each call a lock and push out the rest.
+var kept = []event.Kind{
+	event.Overflow, event.Cancelled, event.Requeued, event.Retry, event.Recovered, event.Ignored, event.GaveUp,
+	event.Learned, event.Cooling, event.Extended, event.Cleared, event.Cooled, event.Probe, event.Ramp, event.Resumed,
+	event.Clamped, event.BadVendor, event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRefused,
+	event.BreakerRate, event.TimedOut, event.BudgetSpent, event.PoolCreated, event.PoolFailed, event.PoolStolen,
+	event.PoolDiscarded, event.Stuck, event.Paused, event.Unpaused, event.Closing, event.Closed, event.Abandoned,
+	event.StoreLost, event.StoreBack,
+}
+
+// Recent returns the last events, as Handle says.
+func (c *core) Recent() []event.Event { return c.bus.Recent() }
 
 // Learn obeys a signal that came from elsewhere, as Handle says.
 func (c *core) Learn(sig throttle.Signal) {
