@@ -1,0 +1,209 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/policy"
+)
+
+// The events and attributes of spans.
+const (
+	eventStarted = "flyball.attempt.started" // with keyAttempt and keyWaited
+	eventEnded   = "flyball.attempt.ended"   // with keyAttempt and, if it failed, keyError
+	eventItem    = "flyball.stream.first_item"
+
+	keyAttempt  = attribute.Key("flyball.attempt")
+	keyAttempts = attribute.Key("flyball.attempts")
+	keyWaited   = attribute.Key("flyball.waited")  // seconds since the request, or its last attempt
+	keyRefused  = attribute.Key("flyball.refused") // the request was never sent
+	keyRetryIn  = attribute.Key("flyball.retry_after")
+	keyError    = attribute.Key("error.message")
+)
+
+// Do is governor.Do with a span around it, which is named after the governor. Each
+// attempt is two events of it: when it began, after how long a wait, and when it
+// ended, with its error. The closure's context is within the span. Where the
+// tracer does not record, nothing is added to governor.Do.
+func Do[S comparable, C, R any](ctx context.Context, t *Telemetry, g *governor.Governor[S, C], sel S, fn func(context.Context, C) (R, error)) (R, error) {
+	ctx, r := t.begin(ctx, g)
+	if r == nil || fn == nil {
+		return governor.Do(ctx, g, sel, fn)
+	}
+	defer r.span.End() // also when the closure ends this goroutine
+	v, err := governor.Do(ctx, g, sel, attempts(r, fn))
+	r.finish(err)
+	return v, err
+}
+
+// Submit is governor.Submit with a span, as Do has, that ends when the request is
+// complete: one goroutine waits for that, where the tracer records.
+func Submit[S comparable, C, R any](ctx context.Context, t *Telemetry, g *governor.Governor[S, C], sel S, fn func(context.Context, C) (R, error)) *governor.Request[R] {
+	ctx, r := t.begin(ctx, g)
+	if r == nil || fn == nil {
+		return governor.Submit(ctx, g, sel, fn)
+	}
+	req := governor.Submit(ctx, g, sel, attempts(r, fn))
+	go func() { // ends with the request, and every request does
+		defer r.span.End()
+		<-req.Done()
+		_, err := req.Result(context.Background())
+		r.finish(err)
+	}()
+	return req
+}
+
+// Stream is governor.Stream with a span, as Do has, that ends with the loop.
+func Stream[S comparable, C, T any](ctx context.Context, t *Telemetry, g *governor.Governor[S, C], sel S, fn func(context.Context, C) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		ctx, r := t.begin(ctx, g)
+		if r == nil || fn == nil {
+			governor.Stream(ctx, g, sel, fn)(yield)
+			return
+		}
+		defer r.span.End()
+		var last error
+		items := 0
+		for v, err := range governor.Stream(ctx, g, sel, func(ctx context.Context, conn C) iter.Seq2[T, error] {
+			r.started()
+			return fn(ctx, conn)
+		}) {
+			if last = err; err == nil {
+				if items++; items == 1 {
+					r.span.AddEvent(eventItem)
+				}
+			}
+			if !yield(v, err) {
+				break
+			}
+		}
+		r.ended(r.number(), last)
+		r.finish(last)
+	}
+}
+
+// request is a span and what is known of its attempts.
+type request struct {
+	span trace.Span
+
+	mu       sync.Mutex // guards what follows
+	since    time.Time
+	attempts int
+}
+
+// begin returns nil when nothing is recorded, with the context for what is inside.
+func (t *Telemetry) begin(ctx context.Context, h governor.Handle) (context.Context, *request) {
+	if ctx == nil {
+		return nil, nil // which the governor refuses
+	}
+	name := h.Name()
+	if name == "" {
+		name = "flyball"
+	}
+	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(t.cfg.Attributes...), trace.WithAttributes(keyGovernor.String(h.Name())))
+	if !span.IsRecording() {
+		span.End()
+		return ctx, nil
+	}
+	return ctx, &request{span: span, since: time.Now()}
+}
+
+func attempts[C, R any](r *request, fn func(context.Context, C) (R, error)) func(context.Context, C) (R, error) {
+	return func(ctx context.Context, conn C) (v R, err error) {
+		n := r.started()
+		err = errGone
+		defer func() { r.ended(n, err) }()
+		v, err = fn(ctx, conn)
+		return v, err
+	}
+}
+
+var errGone = errors.New("it panicked, or ended its goroutine")
+
+func (r *request) started() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	r.attempts++
+	r.span.AddEvent(eventStarted, trace.WithTimestamp(now),
+		trace.WithAttributes(keyAttempt.Int(r.attempts), keyWaited.Float64(now.Sub(r.since).Seconds())))
+	return r.attempts
+}
+
+func (r *request) ended(n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since = time.Now()
+	if n == 0 {
+		return
+	}
+	with := []attribute.KeyValue{keyAttempt.Int(n)}
+	if err != nil {
+		with = append(with, keyError.String(text(err)))
+	}
+	r.span.AddEvent(eventEnded, trace.WithTimestamp(r.since), trace.WithAttributes(with...))
+}
+
+func (r *request) number() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attempts
+}
+
+// finish sets what the request has come to.
+func (r *request) finish(err error) {
+	r.span.SetAttributes(keyAttempts.Int(r.number()))
+	if err == nil {
+		return
+	}
+	if governor.IsRefused(err) {
+		r.span.SetAttributes(keyRefused.Bool(true))
+	}
+	if later, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](err); ok {
+		r.span.SetAttributes(keyRetryIn.Float64(later.RetryAfter().Seconds()))
+	}
+	r.span.SetStatus(codes.Error, text(err))
+}
+
+// text is an error's, of a length that exporters take.
+func text(err error) string {
+	const most = 1024
+	s := err.Error()
+	return s[:min(len(s), most)]
+}
+
+// Span is a layer for chains of policies that are used alone, outermost: a span
+// around all that is inside, named name.
+func (t *Telemetry) Span(name string) policy.Policy { return &spans{t, name} }
+
+type spans struct {
+	t    *Telemetry
+	name string
+}
+
+func (s *spans) Layer() policy.Layer { return policy.CacheLayer }
+
+func (s *spans) String() string { return "span(" + s.name + ")" }
+
+func (s *spans) Wrap(next policy.Handler) policy.Handler {
+	return func(c *policy.Call) error {
+		ctx, span := s.t.tracer.Start(c.Context(), s.name, trace.WithAttributes(s.t.cfg.Attributes...))
+		defer span.End()
+		err := c.WithContext(ctx, next)
+		if err != nil {
+			span.SetStatus(codes.Error, text(err))
+		}
+		return err
+	}
+}
