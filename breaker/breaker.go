@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,10 @@ type Breaker struct {
 	// mu guards core. No function of the user's is called under it but the
 	// schedule or OpenDelay, and nothing waits under it.
 	mu sync.Mutex
+
+	// watchers are those of OnChange. The slice is guarded by mu, and replaced by
+	// every change, so that unlock can go through it without the lock.
+	watchers []*func(event.Event)
 
 	// clean lets calls that neither failed nor were slow be counted without mu,
 	// in a state and second in which that can decide nothing: the state is Closed
@@ -225,12 +230,45 @@ func (b *Breaker) unlock() {
 		}
 		b.clean.Store(uint64(upper)<<32 | uint64(b.base))
 	}
-	events := c.events
+	events, watchers := c.events, b.watchers
 	c.events = nil
 	b.mu.Unlock()
 	for _, e := range events {
 		b.tell(e)
+		if changes(e.Kind) {
+			e.Name = c.cfg.Name
+			for _, fn := range watchers {
+				if event.Tell(*fn, e) {
+					b.panics.Add(1)
+				}
+			}
+		}
 	}
+}
+
+// OnChange makes fn hear of states entered (BreakerState, BreakerSet,
+// BreakerReset), of rates that reached their threshold (BreakerRate) and of delays
+// clamped (Clamped), and not of calls, as Config.OnEvent does and besides it: for
+// those who did not make the breaker, or of whom there are several. It ends with
+// stop, but for a call that is under way. With a nil fn it does nothing.
+func (b *Breaker) OnChange(fn func(event.Event)) (stop func()) {
+	if fn == nil {
+		return func() {}
+	}
+	b.watch(func(all []*func(event.Event)) []*func(event.Event) { return append(all, &fn) })
+	return func() {
+		b.watch(func(all []*func(event.Event)) []*func(event.Event) {
+			return slices.DeleteFunc(all, func(w *func(event.Event)) bool { return w == &fn })
+		})
+	}
+}
+
+// watch replaces the watchers by what change makes of a copy of them.
+func (b *Breaker) watch(change func([]*func(event.Event)) []*func(event.Event)) {
+	b.lock()
+	defer b.unlock()
+	b.watchers = change(slices.Clone(b.watchers))
+	b.core.heard = len(b.watchers) > 0
 }
 
 func (b *Breaker) succeeded(now time.Time, took time.Duration) {

@@ -30,7 +30,8 @@ type core struct {
 	trials []trial  // HalfOpen: those that are out, in the order in which they, and their leases, began
 	before *opening // HalfOpen: what it was before, if that was Open
 
-	events []event.Event // what happened, without Name; only when OnEvent is set
+	events []event.Event // what happened, without Name; only when somebody hears it
+	heard  bool          // the Breaker has watchers, for which states matter and calls do not
 }
 
 // opening is what a breaker returns to when its only trial call is cancelled.

@@ -43,7 +43,7 @@ func (c *core) judge() (v verdict, why string) {
 }
 
 func (c *core) say(format string, x any) string {
-	if c.cfg.OnEvent == nil {
+	if c.cfg.OnEvent == nil && !c.heard {
 		return ""
 	}
 	return fmt.Sprintf(format, x)

@@ -101,7 +101,7 @@ func (c *core) reset(now time.Time) {
 
 // note takes down what happened. Of a changed state it adds which one.
 func (c *core) note(now time.Time, e event.Event) {
-	if c.cfg.OnEvent == nil {
+	if c.cfg.OnEvent == nil && !(c.heard && changes(e.Kind)) {
 		return
 	}
 	e.Time = now
@@ -112,6 +112,15 @@ func (c *core) note(now time.Time, e event.Event) {
 		}
 	}
 	c.events = append(c.events, e)
+}
+
+// changes reports whether k is of what the breaker does, not of a call.
+func changes(k event.Kind) bool {
+	switch k {
+	case event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRate, event.Clamped:
+		return true
+	}
+	return false
 }
 
 func (c *core) noteResult(now time.Time, r result) {

@@ -17,7 +17,9 @@ type core struct {
 	gate gate
 	door door
 	bus  event.Bus
-	pool connPool // nil: none
+
+	unwatch func()   // ends the breaker's OnChange; nil without
+	pool    connPool // nil: none
 
 	wake chan struct{} // of one place: the actor has something to look at
 	done chan struct{} // closed when the actor has ended and nothing is left
@@ -37,6 +39,7 @@ type core struct {
 	msgs     []message  // buffer for door.take
 	noConn   laneList   // lanes that wait for the pool
 	hostAt   int64      // nothing starts before; 0: no such time
+	hostTold int64      // the hostAt that LimitRefused told of last
 	lineAt   int64      // when a line is to be tried, if it is time that it waits for
 	left     int        // requests that left the queue in this round
 	backoffs int        // requests that wait in no lane

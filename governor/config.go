@@ -110,7 +110,8 @@ type Config[S comparable, C any] struct {
 	// no sense. The zero Learned is nothing.
 	Restore Learned
 
-	// Breaker refuses calls to a vendor that fails. nil: none.
+	// Breaker refuses calls to a vendor that fails. What it does, a breaker.Breaker's
+	// listeners hear, and this governor's (breaker.Breaker.OnChange). nil: none.
 	Breaker breaker.Circuit
 
 	// BreakerWait makes requests wait for an open breaker instead of failing.

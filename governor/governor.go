@@ -100,6 +100,11 @@ func (c *core) open() {
 	if c.logger != nil {
 		c.bus.Listen(c.log, logged...)
 	}
+	if b, ok := c.breaker.(interface {
+		OnChange(fn func(event.Event)) (stop func())
+	}); ok {
+		c.unwatch = b.OnChange(c.emit)
+	}
 	if c.restore != nil {
 		c.resume(c.restore)
 		c.restore = nil

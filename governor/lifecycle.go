@@ -202,6 +202,9 @@ func (c *core) ended() bool {
 		return false
 	}
 	c.shared.end()
+	if c.unwatch != nil {
+		c.unwatch()
+	}
 	c.emit(event.Event{Kind: event.Closed})
 	c.bus.Close()
 	close(c.done)

@@ -1,8 +1,10 @@
 package governor
 
 import (
+	"errors"
 	"time"
 
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/retry"
@@ -126,10 +128,12 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 		c.sched.park(l, &c.noConn) // until one of those that open has started
 	case per == throttle.Host && c.onlyOpening(sc, r, now, opening):
 		c.sched.parkUntil(l, &c.noConn, add(now, wait))
-		c.emit(event.Event{Kind: event.LimitRefused, Delay: wait})
+		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
 	case per == throttle.Host:
-		c.hostAt = add(now, wait)
-		c.emit(event.Event{Kind: event.LimitRefused, Delay: wait})
+		if c.hostAt = add(now, wait); c.hostAt != c.hostTold {
+			c.hostTold = c.hostAt
+			c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
+		}
 	default:
 		c.sched.waitInLine(l, sc[per], now, wait)
 		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
@@ -176,6 +180,16 @@ func (c *core) broken(r *request, err error, now int64) {
 		return
 	}
 	c.hostAt = add(now, breakerDelay(err))
+}
+
+// tellBroken tells that it was the breaker, if it was, for which r ends with err.
+func (c *core) tellBroken(r *request, err error) {
+	if c.breaker == nil {
+		return
+	}
+	if open, ok := errors.AsType[*breaker.OpenError](err); ok {
+		c.emit(event.Event{Kind: event.BreakerRefused, Request: r.seq, Until: open.Until})
+	}
 }
 
 // breakerDelay is how long to wait for a breaker before asking again. When it

@@ -51,4 +51,3 @@ func TestRecentIsTheLast256AndOutlivesTheGovernor(t *testing.T) {
 		require.Equal(t, event.Closed, recent[255].Kind)
 	})
 }
-

@@ -212,6 +212,7 @@ func (c *core) refuse(r *request, err error) {
 		c.count.overflow.Add(1)
 		c.emit(event.Event{Kind: event.Overflow, Err: err})
 	}
+	c.tellBroken(r, err)
 	r.complete(err, true, &c.count.refused)
 	if r.class.Load() != nil {
 		r.sel().refs.Add(-1)
