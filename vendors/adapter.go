@@ -57,7 +57,7 @@ func (a Adapter) Signals(err error, at time.Time) []throttle.Signal {
 	}
 	var all signals
 	for _, e := range responses(err) {
-		for _, s := range a.Read(e.Response.at(at)) {
+		for _, s := range a.Read(e.at(at)) {
 			all.add(s)
 		}
 	}
@@ -72,7 +72,7 @@ func (a Adapter) Quotas(err error, at time.Time) (all []throttle.Quota) {
 		return nil
 	}
 	for _, e := range responses(err) {
-		all = append(all, a.Dialect.Learn(e.Response.at(at))...)
+		all = append(all, a.Dialect.Learn(e.at(at).canonical())...)
 	}
 	return all
 }
@@ -82,7 +82,7 @@ func (a Adapter) Read(r Response) []throttle.Signal {
 	if a.Dialect == nil {
 		return nil
 	}
-	return a.Dialect.Read(r.at(time.Now()))
+	return a.Dialect.Read(r.at(time.Now()).canonical())
 }
 
 // Learn learns from one answer, as [Dialect] has it. A zero At counts as now.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -137,5 +138,24 @@ func TestAdapterReadsQuotasOfErrors(t *testing.T) {
 		if got := append(a.Quotas(nil, received), a.Quotas(context.Canceled, received)...); got != nil {
 			t.Errorf("got %+v, want none", got)
 		}
+	}
+}
+
+// Not every client has its headers from net/http.
+func TestAdapterReadsHeadersWhateverTheirCase(t *testing.T) {
+	r := Response{Status: 429, At: received, Header: http.Header{"retry-after": {"3"}, "RETRY-AFTER": {"9"}, "x-ratelimit-remaining": {"0"}}}
+	for range 50 { // in whatever order they are found
+		if d, limited := HTTP().DelayError(&ResponseError{Response: r}); d != 9*sec || !limited {
+			t.Fatalf("DelayError: %v, %v, want 9s", d, limited)
+		}
+	}
+	if sigs := HTTP().Read(r); len(sigs) != 1 || sigs[0].Delay != 9*sec {
+		t.Errorf("Read: %+v, want 9s", sigs)
+	}
+	if q := HTTP().Quotas(&ResponseError{Response: r}, received); len(q) != 1 || q[0].Remaining != 0 {
+		t.Errorf("Quotas: %+v, want that nothing remains", q)
+	}
+	if len(r.Header) != 3 {
+		t.Errorf("the caller's headers were changed: %v", r.Header)
 	}
 }

@@ -2,6 +2,7 @@ package vendors
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,24 +35,40 @@ func AzureReads() limiter.QuotaConfig { return documented(250, 10*time.Second) }
 // that on deletes, per bucket: 200 calls at once, and 10 per second that come back.
 func AzureWrites() limiter.QuotaConfig { return documented(200, 20*time.Second) }
 
-var azure = &api{headers: azureRemaining(), read: readAzure, learn: learnAzure}
+var azure = &api{read: readAzure, learn: func(r Response, _ []quota) []quota { return azureQuotas(r.Header) }}
 
-// azureRemaining are the headers of Resource Manager, of which a name is the rest.
-func azureRemaining() (all []family) {
-	for _, name := range [...]string{"Subscription-Reads", "Subscription-Writes", "Subscription-Deletes", "Subscription-Global-Reads",
-		"Subscription-Global-Writes", "Subscription-Global-Deletes", "Tenant-Reads", "Tenant-Writes"} {
-		all = append(all, family{remaining: "X-Ms-Ratelimit-Remaining-" + name, name: strings.ToLower(name), level: throttle.Bucket})
+const azureRemaining = "X-Ms-Ratelimit-Remaining-"
+
+// azureQuotas are what the headers of Resource Manager say of each kind of call, by
+// the rest of their names, and of the limits of a resource's provider.
+func azureQuotas(h http.Header) (quotas []quota) {
+	var names []string
+	for name := range h {
+		if strings.HasPrefix(name, azureRemaining) && len(name) <= maxValue && len(names) < maxItems {
+			names = append(names, name)
+		}
 	}
-	return all
+	slices.Sort(names)
+	for _, name := range names[:min(len(names), maxValues)] {
+		if name == azureRemaining+"Resource" {
+			quotas = azureProvider(quotas, name, values(h, name))
+			continue
+		}
+		if n, ok := parseAmount(value(h, name)); ok {
+			q := said(name)
+			q.Name, q.Remaining, q.Scope.Level = strings.ToLower(line(name[len(azureRemaining):], 64)), n, throttle.Bucket
+			quotas = append(quotas, q)
+		}
+	}
+	return quotas
 }
 
-// learnAzure adds the limits of a resource's provider: "name;remaining, ...".
-func learnAzure(r Response, quotas []quota) []quota {
-	const name = "X-Ms-Ratelimit-Remaining-Resource"
-	for part := range strings.SplitSeq(strings.Join(values(r.Header, name), ","), ",") {
+// azureProvider reads "name;remaining, ...".
+func azureProvider(quotas []quota, header string, told []string) []quota {
+	for part := range strings.SplitSeq(strings.Join(told, ","), ",") {
 		what, left, _ := strings.Cut(part, ";")
 		if n, ok := parseAmount(strings.TrimSpace(left)); ok {
-			q := said(name)
+			q := said(header)
 			q.Name, q.Remaining, q.Scope.Level = line(strings.TrimSpace(what), 64), n, throttle.Bucket
 			quotas = append(quotas, q)
 		}
@@ -59,7 +76,7 @@ func learnAzure(r Response, quotas []quota) []quota {
 	return quotas
 }
 
-func readAzure(r Response, quotas []quota) []throttle.Signal {
+func readAzure(r Response, _ []quota) []throttle.Signal {
 	s, ok := common(r, nil)
 	var reply struct {
 		Code  text `json:"code"`

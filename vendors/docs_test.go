@@ -103,41 +103,49 @@ var documentedLimits = map[string]struct {
 	limit int
 	per   string
 }{
-	"AzureReads":            {AzureReads(), 250, "10s"},
-	"AzureWrites":           {AzureWrites(), 200, "20s"},
-	"CloudflareAddress":     {CloudflareAddress(), 200, "1s"},
-	"CloudflareUser":        {CloudflareUser(), 1200, "5m0s"},
-	"DiscordGlobal":         {DiscordGlobal(), 50, "1s"},
-	"GitHubActions":         {GitHubActions(), 1000, "1h0m0s"},
-	"GitHubAnonymous":       {GitHubAnonymous(), 60, "1h0m0s"},
-	"GitHubContent":         {GitHubContent(), 80, "1m0s"},
-	"GitHubEnterprise":      {GitHubEnterprise(), 15000, "1h0m0s"},
-	"GitHubPoints":          {GitHubPoints(), 900, "1m0s"},
-	"GitHubPrimary":         {GitHubPrimary(), 5000, "1h0m0s"},
-	"GitHubSearch":          {GitHubSearch(), 30, "1m0s"},
-	"GitLabAnonymous":       {GitLabAnonymous(), 3600, "1h0m0s"},
-	"GitLabUser":            {GitLabUser(), 7200, "1h0m0s"},
-	"GoogleAdsBasic":        {GoogleAdsBasic(), 15000, "24h0m0s"},
-	"GoogleAdsExplorer":     {GoogleAdsExplorer(), 2880, "24h0m0s"},
-	"GoogleAdsPlanning":     {GoogleAdsPlanning(), 1, "1s"},
-	"HubSpotRequests":       {HubSpotRequests(), 100, "10s"},
-	"HubSpotSearch":         {HubSpotSearch(), 5, "1s"},
-	"JiraIssueWrites":       {JiraIssueWrites(), 20, "2s"},
-	"JiraIssueWritesLong":   {JiraIssueWritesLong(), 100, "30s"},
-	"MetaAdsInsights":       {MetaAdsInsights(10), 194000, "1h0m0s"},
-	"MetaAdsManagement":     {MetaAdsManagement(10), 100400, "1h0m0s"},
-	"MetaMutations":         {MetaMutations(), 100, "1s"},
-	"MetaPlatform":          {MetaPlatform(7), 1400, "1h0m0s"},
-	"NotionRequests":        {NotionRequests(), 3, "1s"},
-	"SalesforceRequests":    {SalesforceRequests(25000), 125000, "24h0m0s"},
-	"ShopifyCalls":          {ShopifyCalls(), 40, "20s"},
-	"SlackMessages":         {SlackMessages(), 1, "1s"},
-	"SlackTier":             {SlackTier(3), 50, "1m0s"},
-	"StripeEndpoint":        {StripeEndpoint(), 25, "1s"},
-	"StripeLive":            {StripeLive(), 100, "1s"},
-	"StripeSandbox":         {StripeSandbox(), 25, "1s"},
-	"TikTokOpenAPIRequests": {TikTokOpenAPIRequests(), 600, "1m0s"},
-	"ZendeskExports":        {ZendeskExports(), 10, "1m0s"},
+	"AzureReads":                {AzureReads(), 250, "10s"},
+	"AzureWrites":               {AzureWrites(), 200, "20s"},
+	"CloudflareAddress":         {CloudflareAddress(), 200, "1s"},
+	"CloudflareUser":            {CloudflareUser(), 1200, "5m0s"},
+	"DiscordGlobal":             {DiscordGlobal(), 50, "1s"},
+	"GitHubActions":             {GitHubActions(), 1000, "1h0m0s"},
+	"GitHubAnonymous":           {GitHubAnonymous(), 60, "1h0m0s"},
+	"GitHubContent":             {GitHubContent(), 80, "1m0s"},
+	"GitHubContentHour":         {GitHubContentHour(), 500, "1h0m0s"},
+	"GitHubGraphQLPoints":       {GitHubGraphQLPoints(), 2000, "1m0s"},
+	"HubSpotDaily":              {HubSpotDaily(), 250000, "24h0m0s"},
+	"StripePaymentIntent":       {StripePaymentIntent(), 1000, "1h0m0s"},
+	"MetaAdsManagementLimited":  {MetaAdsManagementLimited(10), 700, "1h0m0s"},
+	"MetaAdsInsightsLimited":    {MetaAdsInsightsLimited(10), 4600, "1h0m0s"},
+	"MetaCustomAudience":        {MetaCustomAudience(10), 190400, "1h0m0s"},
+	"MetaCustomAudienceLimited": {MetaCustomAudienceLimited(10), 5400, "1h0m0s"},
+	"GitHubEnterprise":          {GitHubEnterprise(), 15000, "1h0m0s"},
+	"GitHubPoints":              {GitHubPoints(), 900, "1m0s"},
+	"GitHubPrimary":             {GitHubPrimary(), 5000, "1h0m0s"},
+	"GitHubSearch":              {GitHubSearch(), 30, "1m0s"},
+	"GitLabAnonymous":           {GitLabAnonymous(), 3600, "1h0m0s"},
+	"GitLabUser":                {GitLabUser(), 7200, "1h0m0s"},
+	"GoogleAdsBasic":            {GoogleAdsBasic(), 15000, "24h0m0s"},
+	"GoogleAdsExplorer":         {GoogleAdsExplorer(), 2880, "24h0m0s"},
+	"GoogleAdsPlanning":         {GoogleAdsPlanning(), 1, "1s"},
+	"HubSpotRequests":           {HubSpotRequests(), 100, "10s"},
+	"HubSpotSearch":             {HubSpotSearch(), 5, "1s"},
+	"JiraIssueWrites":           {JiraIssueWrites(), 20, "2s"},
+	"JiraIssueWritesLong":       {JiraIssueWritesLong(), 100, "30s"},
+	"MetaAdsInsights":           {MetaAdsInsights(10), 194000, "1h0m0s"},
+	"MetaAdsManagement":         {MetaAdsManagement(10), 100400, "1h0m0s"},
+	"MetaMutations":             {MetaMutations(), 100, "1s"},
+	"MetaPlatform":              {MetaPlatform(7), 1400, "1h0m0s"},
+	"NotionRequests":            {NotionRequests(), 3, "1s"},
+	"SalesforceRequests":        {SalesforceRequests(25000), 125000, "24h0m0s"},
+	"ShopifyCalls":              {ShopifyCalls(), 40, "20s"},
+	"SlackMessages":             {SlackMessages(), 1, "1s"},
+	"SlackTier":                 {SlackTier(3), 50, "1m0s"},
+	"StripeEndpoint":            {StripeEndpoint(), 25, "1s"},
+	"StripeLive":                {StripeLive(), 100, "1s"},
+	"StripeSandbox":             {StripeSandbox(), 25, "1s"},
+	"TikTokOpenAPIRequests":     {TikTokOpenAPIRequests(), 600, "1m0s"},
+	"ZendeskExports":            {ZendeskExports(), 10, "1m0s"},
 }
 
 func TestDocumentedLimits(t *testing.T) {
@@ -150,11 +158,15 @@ func TestDocumentedLimits(t *testing.T) {
 		}
 	}
 	for _, n := range []int{-1 << 31, -1, 0, 1, 1<<31 - 1} {
-		for _, q := range []limiter.QuotaConfig{MetaAdsInsights(n), MetaAdsManagement(n), MetaPlatform(n), SalesforceRequests(n), SlackTier(n)} {
+		for _, q := range []limiter.QuotaConfig{MetaAdsInsights(n), MetaAdsManagement(n), MetaPlatform(n), MetaAdsInsightsLimited(n), MetaAdsManagementLimited(n),
+			MetaCustomAudience(n), MetaCustomAudienceLimited(n), SalesforceRequests(n), SlackTier(n)} {
 			if _, err := limiter.NewQuota(q); err != nil || q.Limit > 1<<31-1 {
 				t.Errorf("%d: %+v: %v", n, q, err)
 			}
 		}
+	}
+	if most := MetaCustomAudience(1 << 20).Limit; most != 700_000 {
+		t.Errorf("%d calls for custom audiences, want 700,000 at most", most)
 	}
 	tiers := []int{SlackTier(0).Limit, SlackTier(1).Limit, SlackTier(2).Limit, SlackTier(4).Limit, SlackTier(5).Limit}
 	if want := []int{1, 1, 20, 100, 100}; !reflect.DeepEqual(tiers, want) {

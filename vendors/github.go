@@ -60,8 +60,16 @@ func GitHubSearch() limiter.QuotaConfig { return documented(30, time.Minute) }
 func GitHubPoints() limiter.QuotaConfig { return documented(900, time.Minute) }
 
 // GitHubContent is the secondary limit on creating content, per host of a governor
-// that does only this: 80 calls per minute. Beside it there are 500 per hour.
+// that does only this: 80 calls per minute. Beside it there is GitHubContentHour.
 func GitHubContent() limiter.QuotaConfig { return documented(80, time.Minute) }
+
+// GitHubContentHour is the longer limit on creating content, per host of a governor
+// that does only this: 500 calls per hour.
+func GitHubContentHour() limiter.QuotaConfig { return documented(500, time.Hour) }
+
+// GitHubGraphQLPoints is the secondary limit of the GraphQL API, per bucket: 2,000
+// points per minute. A query costs 1, one with mutations 5.
+func GitHubGraphQLPoints() limiter.QuotaConfig { return documented(2000, time.Minute) }
 
 // gitHubRate has no name: a resource names the quota.
 var gitHubRate = family{limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset", form: resetEpoch,

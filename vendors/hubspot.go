@@ -35,6 +35,10 @@ func HubSpotRequests() limiter.QuotaConfig { return documented(100, 10*time.Seco
 // HubSpotSearch is the limit on search, per bucket: 5 calls per second.
 func HubSpotSearch() limiter.QuotaConfig { return documented(5, time.Second) }
 
+// HubSpotDaily is the least budget of a portal, per tenant: 250,000 calls per day.
+// Larger subscriptions have more.
+func HubSpotDaily() limiter.QuotaConfig { return documented(250_000, 24*time.Hour) }
+
 var hubSpot = &api{
 	place: placeHubSpot,
 	headers: []family{

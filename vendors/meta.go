@@ -46,11 +46,37 @@ func MetaAdsManagement(activeAds int) limiter.QuotaConfig {
 	return documented(100_000+40*min(max(0, activeAds), 5e6), time.Hour)
 }
 
+// MetaAdsManagementLimited is MetaAdsManagement with limited access, per tenant: 300
+// calls per hour and 40 more for each active ad.
+func MetaAdsManagementLimited(activeAds int) limiter.QuotaConfig {
+	return documented(300+40*min(max(0, activeAds), 5e6), time.Hour)
+}
+
 // MetaAdsInsights is the limit of the use case ads_insights with full access, per
 // tenant, an ad account: 190,000 calls per hour and 400 more for each active ad.
 // Errors that the caller is to blame for lower it.
 func MetaAdsInsights(activeAds int) limiter.QuotaConfig {
 	return documented(190_000+400*min(max(0, activeAds), 5e6), time.Hour)
+}
+
+// MetaAdsInsightsLimited is MetaAdsInsights with limited access, per tenant: 600 calls
+// per hour and 400 more for each active ad.
+func MetaAdsInsightsLimited(activeAds int) limiter.QuotaConfig {
+	return documented(600+400*min(max(0, activeAds), 5e6), time.Hour)
+}
+
+// MetaCustomAudience is the limit of the use case custom_audience with full access,
+// per tenant, an ad account: 190,000 calls per hour and 40 more for each active custom
+// audience, and no more than 700,000.
+func MetaCustomAudience(audiences int) limiter.QuotaConfig {
+	return documented(min(190_000+40*min(max(0, audiences), 5e6), 700_000), time.Hour)
+}
+
+// MetaCustomAudienceLimited is MetaCustomAudience with limited access, per tenant:
+// 5,000 calls per hour and 40 more for each active custom audience, and no more than
+// 700,000.
+func MetaCustomAudienceLimited(audiences int) limiter.QuotaConfig {
+	return documented(min(5000+40*min(max(0, audiences), 5e6), 700_000), time.Hour)
 }
 
 // MetaPlatform is the limit of an app outside of the Marketing API, per host: 200

@@ -156,9 +156,7 @@ func (f *family) read(h http.Header, now time.Time) (quota, bool) {
 		}
 	}
 	if q.Window == 0 {
-		if _, window, ok := firstPolicy(value(h, f.policy)); ok {
-			q.Window = window
-		}
+		q.Window = policyWindow(value(h, f.policy), q.Limit)
 	}
 	return q, !q.empty()
 }
@@ -202,8 +200,8 @@ func (f *family) in(h http.Header) bool {
 // firstPolicy reads "100", "100, 100;w=60" and "100;w=60, 5000;w=86400" as the
 // first number, and the window of the first policy that has that number.
 func firstPolicy(s string) (limit int64, window time.Duration, ok bool) {
-	limit = -1
 	members, _ := parseList(s)
+	limit = -1
 	for _, m := range members {
 		n, valid := parseAmount(m.value)
 		if !valid || m.key != "" {
@@ -219,15 +217,33 @@ func firstPolicy(s string) (limit int64, window time.Duration, ok bool) {
 	return limit, window, limit >= 0
 }
 
+// policyWindow is the window of the policy of a limit, or else of the first.
+func policyWindow(policies string, limit int64) time.Duration {
+	members, _ := parseList(policies)
+	for _, m := range members {
+		if n, ok := parseAmount(m.value); ok && n == limit {
+			if w, has := m.seconds("w"); has {
+				return w
+			}
+		}
+	}
+	_, window, _ := firstPolicy(policies)
+	return window
+}
+
 // rateLimit reads the RateLimit field of drafts -07 (one dictionary) and -08 on
 // (a list of named policies), with what RateLimit-Policy adds. Members that
 // break the draft's rules are ignored, as it demands.
 func rateLimit(h http.Header) (out []quota) {
 	policies := make(map[string]quota)
+	unit, units := "", 0 // of all policies, while units is at most 1
 	for _, m := range list(h, "Ratelimit-Policy") {
 		q := said("")
-		if unit := m.param("qu"); unit != "requests" {
-			q.Unit = line(unit, 64)
+		if u := m.param("qu"); u != "requests" {
+			q.Unit = line(u, 64)
+		}
+		if q.Unit != unit || units == 0 {
+			unit, units = q.Unit, units+1
 		}
 		if n, ok := parseCount(m.param("q")); ok {
 			q.Limit = n
@@ -247,7 +263,7 @@ func rateLimit(h http.Header) (out []quota) {
 				single.reset = d
 			}
 		}
-		remaining, ok := parseCount(m.param("r"))
+		remaining, ok := m.integer("r")
 		if m.key != "" || !ok {
 			continue
 		}
@@ -255,18 +271,19 @@ func rateLimit(h http.Header) (out []quota) {
 		q.Name, q.Remaining = line(m.name(), 64), remaining
 		if p, known := policies[m.name()]; known {
 			q.Limit, q.Window, q.Unit = p.Limit, p.Window, p.Unit
+		} else if units == 1 {
+			q.Unit = unit // bytes are no calls, whatever their policy is called
 		}
 		if m.has("t") {
-			if q.reset, ok = m.seconds("t"); !ok {
+			if _, ok := m.integer("t"); !ok {
 				continue
 			}
+			q.reset, _ = m.seconds("t")
 		}
 		out = append(out, q)
 	}
 	if single.Remaining >= 0 || single.reset != throttle.Unknown {
-		if _, w, ok := firstPolicy(value(h, "Ratelimit-Policy")); ok {
-			single.Window = w
-		}
+		single.Window = policyWindow(value(h, "Ratelimit-Policy"), single.Limit)
 		out = append(out, single)
 	}
 	return out

@@ -12,7 +12,7 @@ import (
 // Adapters only read it and keep nothing of it.
 type Response struct {
 	Status int         // HTTP status; 0: the answer came over gRPC
-	Header http.Header // HTTP headers, with canonical names as net/http has them
+	Header http.Header // HTTP headers; Learn finds them by canonical names only, as net/http has them
 	Body   []byte      // HTTP body, or its first MiB
 
 	Code    Code   // gRPC status code
@@ -38,6 +38,24 @@ type Any struct {
 func (r Response) at(now time.Time) Response {
 	if r.At.IsZero() {
 		r.At = now
+	}
+	return r
+}
+
+// canonical returns r with the canonical names of its headers, which HTTP clients
+// other than net/http's may not give them.
+func (r Response) canonical() Response {
+	for name := range r.Header {
+		if name == http.CanonicalHeaderKey(name) {
+			continue
+		}
+		h := make(http.Header, len(r.Header))
+		for name, values := range r.Header {
+			name = http.CanonicalHeaderKey(name)
+			h[name] = append(h[name], values...)
+		}
+		r.Header = h
+		break
 	}
 	return r
 }

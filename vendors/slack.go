@@ -9,8 +9,8 @@ import (
 
 // Slack returns the adapter for Slack's Web API.
 //
-// Limited are 429 and the error ratelimited in the body, which may come with
-// status 200. The delay is Retry-After; on a good answer that header means
+// Limited are 429 and the error ratelimited in the body, which chat.postMessage
+// spells rate_limited, and which may come with status 200. The delay is Retry-After; on a good answer that header means
 // nothing. Limits are for each method, workspace and app: use one governor for
 // each app, with workspace and method together as bucket, "T012/chat.postMessage",
 // which is what a refusal pauses.
@@ -37,8 +37,8 @@ var slack = &api{place: placeSlack, peek: always, read: func(r Response, _ []quo
 		OK    text `json:"ok"`
 		Error text `json:"error"`
 	}
-	if r.Status < 500 && has(r.Body, "ratelimited") && decode(r.Body, &reply) {
-		ok = ok || reply.OK != "true" && reply.Error == "ratelimited"
+	if r.Status < 500 && (has(r.Body, "ratelimited") || has(r.Body, "rate_limited")) && decode(r.Body, &reply) {
+		ok = ok || reply.OK != "true" && (reply.Error == "ratelimited" || reply.Error == "rate_limited")
 	}
 	return scoped(throttle.Bucket, s, ok)
 }}

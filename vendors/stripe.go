@@ -31,6 +31,10 @@ func StripeSandbox() limiter.QuotaConfig { return documented(25, time.Second) }
 // StripeEndpoint is the limit of an endpoint, per bucket: 25 calls per second.
 func StripeEndpoint() limiter.QuotaConfig { return documented(25, time.Second) }
 
+// StripePaymentIntent is the limit on updates, per bucket, one PaymentIntent: 1,000
+// calls per hour.
+func StripePaymentIntent() limiter.QuotaConfig { return documented(1000, time.Hour) }
+
 var stripe = &api{read: readStripe, place: placeStripe}
 
 var stripeReasons = map[string]throttle.Signal{

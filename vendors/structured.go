@@ -14,7 +14,10 @@ type member struct {
 	params []param
 }
 
-type param struct{ key, value string }
+type param struct {
+	key, value string
+	quoted     bool // a string or a byte sequence, which is no number
+}
 
 // name is the member's item in a list: the name of a policy.
 func (m member) name() string { return m.value }
@@ -31,6 +34,17 @@ func (m member) param(key string) string {
 }
 
 func (m member) has(key string) bool { return m.param(key) != "" }
+
+// integer reads a parameter that is to be an Integer, not negative.
+func (m member) integer(key string) (int64, bool) {
+	for i := len(m.params) - 1; i >= 0; i-- {
+		if p := m.params[i]; p.key == key {
+			n, ok := parseCount(p.value)
+			return n, ok && !p.quoted
+		}
+	}
+	return 0, false
+}
 
 func (m member) seconds(key string) (time.Duration, bool) {
 	return parseDecimal(m.param(key), time.Second)
@@ -106,6 +120,7 @@ func (p *parser) member() (m member, ok bool) {
 		}
 		a.key = strings.ToLower(a.key)
 		if p.skip('=') {
+			a.quoted = strings.HasPrefix(p.rest, `"`) || strings.HasPrefix(p.rest, ":")
 			if a.value, ok = p.item(); !ok {
 				return m, false
 			}
