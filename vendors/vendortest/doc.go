@@ -1,7 +1,7 @@
 // Package vendortest has stand-ins for rate-limited vendors: HTTP servers that
 // enforce the documented limits of Google Ads, Meta, Microsoft Advertising, GitHub,
-// OpenAI and Shopify and speak their errors, and the quota model that makes ignoring
-// a vendor expensive. Use them to see what your client does to a vendor, not only
+// OpenAI and Shopify and speak their errors, a [Server] for any other one that answers
+// by a script, and the quota model that makes ignoring a vendor expensive. Use them to see what your client does to a vendor, not only
 // what the vendor does to your client. The package needs nothing but the standard
 // library and starts nothing by itself; servers are http.Handlers for httptest.
 //

@@ -114,6 +114,37 @@ func ExampleShopify() {
 	// 700 points used
 }
 
+// Any other vendor is a quota, and a script for how it refuses: here one that counts
+// by the tenant in the path and gives its waits in milliseconds.
+func ExampleServer() {
+	acme, err := vendortest.NewServer(vendortest.ServerConfig{
+		Quota: vendortest.Quota{Burst: 2, Window: time.Hour, Lenient: true, Round: time.Second},
+		Key:   func(r *http.Request) string { return r.URL.Path },
+		Refuse: func(w http.ResponseWriter, _ *http.Request, v vendortest.Verdict) {
+			w.Header().Set("X-Acme-Wait-Ms", fmt.Sprint(v.Delay.Round(time.Minute).Milliseconds()))
+			http.Error(w, "too fast", 420)
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := httptest.NewServer(acme)
+	defer server.Close()
+
+	for _, tenant := range []string{"/a", "/a", "/a", "/b"} {
+		fetch("GET", server.URL+tenant, "", nil, "X-Acme-Wait-Ms")
+	}
+	fmt.Println(acme.Key("/a").Accepted, "accepted", acme.Key("/a").Refused, "refused")
+	// Output:
+	// 200 X-Acme-Wait-Ms: "" {}
+	// 200 X-Acme-Wait-Ms: "" {}
+	// 420 X-Acme-Wait-Ms: "3600000" too fast
+	//
+	// 200 X-Acme-Wait-Ms: "" {}
+	// 2 accepted 1 refused
+}
+
 // Each call of a batch is judged and answered by itself; the answer to the batch is
 // 200 all the same.
 func ExampleMeta() {

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 
+	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/examples/clients/internal/crowd"
+	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/httpx"
 	"github.com/flyball-go/flyball/vendors"
 	"github.com/stripe/stripe-go/v83"
@@ -23,9 +26,15 @@ func main() {
 	}
 }
 
+// patience is how long to wait where Stripe, which counts by the second, gives no time;
+// its own client waits for up to 5 s, too.
+func patience(string) (governor.PlainConfig, error) {
+	return governor.PlainConfig{Workers: 64, Guess: backoff.Exponential{Initial: time.Second, Multiplier: 2, Max: 5 * time.Second}}, nil
+}
+
 // run looks customers up at the API at url, and returns how many there are.
 func run(url, key string, customers []string) (int, error) {
-	transport := httpx.NewTransport(httpx.Config{Vendor: vendors.Stripe(), Retry: &httpx.Retry{}})
+	transport := httpx.NewTransport(httpx.Config{Vendor: vendors.Stripe(), Retry: &httpx.Retry{}, Host: patience})
 	defer transport.Close()
 
 	client := stripe.NewClient(key, stripe.WithBackends(stripe.NewBackendsWithConfig(&stripe.BackendConfig{
