@@ -2,8 +2,10 @@ package httpx
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
@@ -39,7 +41,10 @@ func (x *exchange) read(ctx context.Context, resp *http.Response) (*http.Respons
 		r.Body = plain(resp, p.head)
 	}
 	if bad || n > 0 {
-		if f := x.refusal(resp, p, r); f != nil {
+		switch f, whole := x.refusal(resp, p, r); {
+		case whole:
+			return x.good(resp, p)
+		case f != nil:
 			return nil, x.keep(f)
 		}
 	}
@@ -76,22 +81,25 @@ const patience = time.Second
 // for calls are being made meanwhile. stop ends that.
 func (x *exchange) impatient(r vendors.Response) (stop func()) {
 	r = kept(r)
-	timer := time.AfterFunc(patience, func() {
-		g, err := x.t.governor(hostOf(x.req))
-		if err != nil {
-			return
-		}
-		for _, s := range x.signals(r) {
-			if s.Scope.Level == throttle.Request {
-				continue
-			}
-			if s.Scope.Key == "" {
-				s.Scope.Key = x.key(s.Scope.Level)
-			}
-			g.Learn(s)
-		}
-	})
+	timer := time.AfterFunc(patience, func() { x.pause(x.signals(r)) })
 	return func() { timer.Stop() }
+}
+
+// pause raises what an answer asks for while its attempt goes on.
+func (x *exchange) pause(signals []throttle.Signal) {
+	g, err := x.t.governor(hostOf(x.req))
+	if err != nil {
+		return
+	}
+	for _, s := range signals {
+		if s.Scope.Level == throttle.Request {
+			continue
+		}
+		if s.Scope.Key == "" {
+			s.Scope.Key = x.key(s.Scope.Level)
+		}
+		g.Learn(s)
+	}
 }
 
 // key is the request's own.
@@ -130,14 +138,27 @@ func (x *exchange) signals(r vendors.Response) (s []throttle.Signal) {
 	return nil
 }
 
-// refusal is the failure of an answer by which the vendor asks to be called less.
-func (x *exchange) refusal(resp *http.Response, p *peeked, r vendors.Response) *failure {
-	if len(x.signals(r)) == 0 {
-		return nil
+// refusal is the failure of an answer by which the vendor asks to be called less. One
+// with a long body of a request that is not to be sent again goes to the caller whole:
+// its pause begins here, and not when somebody has read it. The governor hears of that
+// as of one from outside, of which its limiters hear nothing.
+func (x *exchange) refusal(resp *http.Response, p *peeked, r vendors.Response) (f *failure, whole bool) {
+	signals := x.signals(r)
+	if len(signals) == 0 {
+		return nil, false
+	}
+	f = &failure{resp: resp, err: &vendors.ResponseError{Response: kept(r)}, final: true}
+	if p != nil && p.rest != nil && (x.lease.Ask.NoRetry || slices.ContainsFunc(signals, func(s throttle.Signal) bool { return s.NoRetry })) {
+		x.pause(signals)
+		f.err = errRefused // which nobody reads once more
+		x.blame = f
+		return nil, true
 	}
 	hold(resp, p)
-	return &failure{resp: resp, err: &vendors.ResponseError{Response: kept(r)}, final: true}
+	return f, false
 }
+
+var errRefused = errors.New("httpx: refused because of a limit")
 
 // fault is the failure of an answer by which the server failed, as Retry and
 // RecordFailure see it. One that may not be repeated, with a long body, goes to the

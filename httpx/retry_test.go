@@ -235,21 +235,6 @@ func TestLastAnswerHasItsWholeBody(t *testing.T) {
 	}
 }
 
-func TestLongBodyOfARefusalIsCutAndSaysSo(t *testing.T) {
-	long := strings.Repeat("x", 2*maxPeek)
-	tr := transport(t, Config{Base: fake(func(*http.Request) (*http.Response, error) { return answer(429, long, "Retry-After", "1"), nil })})
-	req := request(t, "GET", "http://api.test/", "")
-	resp, err := tr.RoundTrip(req.WithContext(WithAsk(req.Context(), governor.Ask{NoRetry: true})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(resp.Body)
-	if len(b) != maxPeek || err != ErrBodyCut {
-		t.Errorf("%d bytes, %v", len(b), err)
-	}
-	resp.Body.Close()
-}
-
 func TestRefusalIsTheAnswerOfWhoCannotWaitForItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
