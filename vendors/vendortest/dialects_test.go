@@ -116,9 +116,19 @@ func TestGitHubsSecondaryLimits(t *testing.T) {
 		"points of queries":  {asked{method: "POST", path: "/graphql", body: `{"query":"{ viewer }"}`}, 2000},
 		"points of changes":  {asked{method: "POST", path: "/graphql", body: `{"query":" mutation { x }"}`}, 400},
 		"content per minute": {asked{method: "POST", path: "/repos/o/r/issues"}, 80},
+		"time of reads":      {asked{method: "GET", path: "/slow"}, 45},
+		"time of queries":    {asked{method: "POST", path: "/graphql", body: `{"query":"{ slow }"}`}, 30},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := must(vendortest.NewGitHub(vendortest.GitHubConfig{}))
+			g := must(vendortest.NewGitHub(vendortest.GitHubConfig{
+				REST: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+				CPUTime: func(r *http.Request, query string) time.Duration {
+					if r.URL.Path == "/slow" || strings.Contains(query, "slow") {
+						return 2 * time.Second
+					}
+					return 0
+				},
+			}))
 			tc.in.header = auth
 			for i := range tc.calls {
 				if r := send(g, tc.in); r.Status >= 300 {
@@ -138,6 +148,16 @@ func TestGitHubsSecondaryLimits(t *testing.T) {
 			}
 		})
 	}
+	// The time of queries is of the time of all calls.
+	synctest.Test(t, func(t *testing.T) {
+		g := must(vendortest.NewGitHub(vendortest.GitHubConfig{
+			CPUTime: func(*http.Request, string) time.Duration { return 50 * time.Second },
+		}))
+		if r := send(g, asked{method: "POST", path: "/graphql", body: `{"query":"{ viewer }"}`, header: auth}); r.Status != 200 {
+			t.Errorf("50 s of 60: %d", r.Status)
+		}
+		reads(t, vendors.GitHub(), send(g, asked{method: "GET", path: "/user", header: auth}), refusal{throttle.KindBurst, throttle.Host, time.Minute})
+	})
 	// 500 pieces of content in an hour, 80 in none of its minutes.
 	synctest.Test(t, func(t *testing.T) {
 		g := must(vendortest.NewGitHub(vendortest.GitHubConfig{}))

@@ -25,6 +25,15 @@ type GitHubConfig struct {
 	// nothing; nil: a minute, which doubles up to an hour for calls made meanwhile.
 	Points, GraphQLPoints, Content, ContentHour, Secondary *Quota
 
+	// CPU and GraphQLCPU are how many milliseconds of its processors GitHub spends on a
+	// token's calls, and on those of GraphQL among them; limits of the secondary kind,
+	// too. nil: 90 s and 60 s per minute.
+	CPU, GraphQLCPU *Quota
+
+	// CPUTime is what a call takes of that; query is "" for REST. It is called from
+	// many goroutines at once. nil: none does.
+	CPUTime func(r *http.Request, query string) time.Duration
+
 	// Concurrent is how many calls of a token may run at once; 0: 100.
 	Concurrent int
 
@@ -71,6 +80,7 @@ type GitHub struct {
 
 	core, search, codeSearch, graphQL, anonymous *Keyed
 	points, graphQLPoints, content, contentHour  *Keyed
+	cpu, graphQLCPU                              *Keyed
 	secondary                                    *Keyed
 
 	// mu guards what follows. Nothing is called while it is held.
@@ -116,6 +126,8 @@ func NewGitHub(cfg GitHubConfig) (*GitHub, error) {
 		graphQLPoints: t.keyed("GraphQLPoints", cfg.GraphQLPoints, sliding(2000, time.Minute)),
 		content:       t.keyed("Content", cfg.Content, sliding(80, time.Minute)),
 		contentHour:   t.keyed("ContentHour", cfg.ContentHour, sliding(500, time.Hour)),
+		cpu:           t.keyed("CPU", cfg.CPU, sliding(90_000, time.Minute)),
+		graphQLCPU:    t.keyed("GraphQLCPU", cfg.GraphQLCPU, sliding(60_000, time.Minute)),
 		secondary:     t.keyed("Secondary", cfg.Secondary, Quota{Pause: time.Minute, MaxPause: time.Hour}),
 	}
 	if err := t.err(); err != nil {
@@ -149,7 +161,7 @@ func (g *GitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	room := g.enter(c.token)
 	defer g.leave(c.token)
-	if v := g.judge(c, room); !v.Accepted {
+	if v := g.judge(c, g.affords(c, r) && room); !v.Accepted {
 		g.refuse(w, c, v)
 		return
 	}
@@ -183,6 +195,23 @@ func (g *GitHub) judge(c *gitHubCall, room bool) Verdict {
 		return g.secondary.Refuse(c.token, c.at)
 	}
 	return g.secondary.AdmitN(c.token, c.at, 0)
+}
+
+// affords asks the limits of time.
+func (g *GitHub) affords(c *gitHubCall, r *http.Request) bool {
+	if g.cfg.CPUTime == nil {
+		return true
+	}
+	query := ""
+	if c.query != nil {
+		query = *c.query
+	}
+	n := int(max(0, g.cfg.CPUTime(r, query)).Milliseconds())
+	ok := g.cpu.AdmitN(c.token, c.at, n).Accepted
+	if c.query != nil {
+		ok = g.graphQLCPU.AdmitN(c.token, c.at, n).Accepted && ok
+	}
+	return ok
 }
 
 // enter counts a call as running, and reports whether it may.
