@@ -2,12 +2,11 @@ package store
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math/big"
 	"strings"
+
+	"github.com/flyball-go/flyball/internal/key"
 )
 
 // Node names a process, and one start of it: a process that begins again is another
@@ -29,16 +28,11 @@ func (n Node) Check() error {
 	return nil
 }
 
-// CheckKey returns an error that matches ErrInvalid when key is none: it has 1 to 36
+// CheckKey returns an error that matches ErrInvalid when k is none: it has 1 to 36
 // bytes of [A-Za-z0-9:-].
-func CheckKey(key string) error {
-	ok := len(key) >= 1 && len(key) <= 36
-	for i := 0; ok && i < len(key); i++ {
-		c := key[i]
-		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == ':' || c == '-'
-	}
-	if !ok {
-		return fmt.Errorf("%w: key is %.64q, want 1 to 36 of [A-Za-z0-9:-]", ErrInvalid, key)
+func CheckKey(k string) error {
+	if !key.Valid(k) {
+		return fmt.Errorf("%w: key is %.64q, want 1 to 36 of [A-Za-z0-9:-]", ErrInvalid, k)
 	}
 	return nil
 }
@@ -46,22 +40,4 @@ func CheckKey(key string) error {
 // KeyFor returns the key of what parts name, of any length and in any characters:
 // "governor:", what is readable of the first part, and a hash of all. Different
 // parts have different keys.
-func KeyFor(parts ...string) string {
-	h := sha256.New()
-	var size [8]byte
-	for _, p := range parts { // with their lengths, so that ("ab", "c") is not ("a", "bc")
-		binary.BigEndian.PutUint64(size[:], uint64(len(p)))
-		h.Write(size[:])
-		h.Write([]byte(p))
-	}
-	readable := make([]byte, 0, 8)
-	if len(parts) > 0 {
-		for i := 0; i < len(parts[0]) && len(readable) < cap(readable); i++ {
-			if c := parts[0][i]; CheckKey(string(c)) == nil && c != ':' {
-				readable = append(readable, c)
-			}
-		}
-	}
-	hash := new(big.Int).SetBytes(h.Sum(nil)).Text(36)
-	return "governor:" + string(readable) + "-" + hash[:18]
-}
+func KeyFor(parts ...string) string { return key.For("governor:", parts...) }

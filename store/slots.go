@@ -34,9 +34,9 @@ type Slots struct {
 	s       *Syncer
 	name    string
 	per     throttle.Level
-	max     int64
 	changed func()
-	keys    map[string]*cell // guarded by s.mu
+	max     int64 // guarded by s.mu, as is what follows
+	keys    map[string]*cell
 }
 
 var _ limiter.Releaser = (*Slots)(nil)
@@ -52,6 +52,23 @@ func (s *Syncer) Slots(cfg SlotsConfig) (*Slots, error) {
 		return nil, fmt.Errorf("store: SlotsConfig.Max is %d, want 1 up to %d", cfg.Max, 1<<20)
 	}
 	return &Slots{s: s, name: cfg.Name, per: cfg.Per, max: int64(cfg.Max), keys: make(map[string]*cell)}, nil
+}
+
+// SetMax changes how many calls may run at once in all processes, as this one says:
+// a smaller number counts with its next exchange, a larger one when no other process
+// says less. What is held stays held. The error says that max is out of range.
+func (l *Slots) SetMax(max int) error {
+	if max < 1 || max > 1<<20 {
+		return fmt.Errorf("store: SetMax is %d, want 1 up to %d", max, 1<<20)
+	}
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.max = int64(max)
+	for _, c := range l.keys {
+		c.allowed = min(c.allowed, l.max) // at once, here
+		l.s.plan(c, l.s.now())
+	}
+	return nil
 }
 
 // OnChange has fn called when slots have come.

@@ -1,0 +1,58 @@
+package store_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/store"
+)
+
+func TestSlotsAreAsManyAsWasSaidLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := store.NewMemory(store.MemoryConfig{})
+		require.NoError(t, err)
+		s, err := store.NewSyncer(store.SyncerConfig{Store: engine})
+		require.NoError(t, err)
+		defer s.Close()
+		l, err := s.Slots(store.SlotsConfig{Name: "x", Max: 2})
+		require.NoError(t, err)
+		l.OnChange(func() {})
+		// take takes as many as there are to be had within some seconds.
+		take := func() (n int) {
+			for range 50 {
+				for l.Wait(time.Now(), "", 1) == 0 {
+					l.Take(time.Now(), "", 1)
+					n++
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			return n
+		}
+		require.Equal(t, 2, take())
+		require.Equal(t, limiter.Never, l.Wait(time.Now(), "", 3))
+		require.NoError(t, l.SetMax(5))
+		require.Equal(t, 3, take())
+		require.NoError(t, l.SetMax(3))
+		l.Release(time.Now(), "", 2)
+		require.Equal(t, 0, take(), "3 are held")
+		l.Release(time.Now(), "", 1)
+		require.Equal(t, 1, take())
+		// A smaller number counts at once, before the store has heard of it.
+		l.Release(time.Now(), "", 3)
+		require.NoError(t, l.SetMax(1))
+		for range 2 {
+			if l.Wait(time.Now(), "", 1) == 0 {
+				l.Take(time.Now(), "", 1)
+			}
+		}
+		require.NotZero(t, l.Wait(time.Now(), "", 1))
+		require.Equal(t, 0, take())
+		for _, max := range []int{0, -1, 1<<20 + 1} {
+			require.ErrorContains(t, l.SetMax(max), "want 1 up to 1048576")
+		}
+	})
+}
