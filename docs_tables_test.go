@@ -11,7 +11,7 @@ import (
 // systems are the sections of docs/features.md: whose mechanisms, states, options,
 // defaults and events have a row there.
 var systems = []string{
-	"Resilience4j", "Polly", "failsafe-go", "Bottleneck", "Hystrix", "Sentinel", "Ktor", "Arrow", "Kresil",
+	"Resilience4j", "Polly", "failsafe-go", "Bottleneck", "Hystrix", "Sentinel", "Ktor", "Arrow", "Kresil", "Confined",
 }
 
 func TestFeatures(t *testing.T) {

@@ -39,6 +39,8 @@ var floors = map[string]int{
 
 	"vendors": 5,
 
+	"registry": 5,
+
 	"httpx": 6,
 
 	"vendors/vendortest": 6,

@@ -83,6 +83,8 @@ const (
 	StoreBack // it answers again
 	Unguarded // a call passed that no store had granted, as configured (Scope)
 
+	Changed // an instance in a registry was added, replaced, changed in place or removed (Name: the instance's; Source: which of these, and of what kind it is: "replaced breaker")
+
 	kinds // how many there are
 )
 
@@ -100,6 +102,7 @@ var names = [kinds]string{
 	PoolDiscarded: "pool discarded", Stuck: "stuck", Idle: "idle", Depleted: "depleted", Paused: "paused",
 	Unpaused: "unpaused", Closing: "closing", Closed: "closed", Abandoned: "abandoned",
 	StoreLost: "store lost", StoreBack: "store back", Unguarded: "unguarded",
+	Changed: "changed",
 }
 
 // String returns the kind's name in lower case words.

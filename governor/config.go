@@ -252,6 +252,14 @@ const (
 	DropLower                  // the oldest of the lowest priority below the new one's; if there is none, the new one, with ErrQueueFull
 )
 
+// String returns the rule in lower case words.
+func (o Overflow) String() string {
+	if o > DropLower {
+		return "invalid"
+	}
+	return [...]string{"block", "reject", "drop oldest", "drop lower"}[o]
+}
+
 // settings is Config without its type parameters and with defaults filled in.
 type settings struct {
 	name            string

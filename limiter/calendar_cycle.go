@@ -19,6 +19,14 @@ const (
 	Monthly              // from the first of a month to its last
 )
 
+// String returns the cycle in lower case.
+func (c Cycle) String() string {
+	if c > Monthly {
+		return "invalid"
+	}
+	return [...]string{"daily", "hourly", "weekly", "monthly"}[c]
+}
+
 // around returns the window that t is in, from begin to before end, in Unix
 // seconds.
 func (c Cycle) around(t time.Time, zone *time.Location) (begin, end int64) {

@@ -1,0 +1,152 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Base returns a base's configuration.
+func (s *Set[C, T]) Base(name string) (cfg C, ok bool) {
+	b := s.base(name)
+	return b.cfg, b.turn > 0
+}
+
+func (s *Set[C, T]) base(name string) base[C] {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.bases[name]
+}
+
+// SetBase gives a name to a configuration that instances are made of, and changes
+// those that were made of the one that had the name before. The configuration is
+// tried first: an instance that is made of it, and closed, must come about. The error
+// joins those of the instances that could not be changed and stay as they were; the
+// base is set nevertheless.
+func (s *Set[C, T]) SetBase(name string, cfg C) error {
+	err := checkName(name)
+	if err == nil {
+		err = s.try(name, cfg)
+	}
+	if err != nil {
+		return s.failed(name, err)
+	}
+	s.mu.Lock()
+	old := s.bases[name]
+	if old.turn == 0 && len(s.bases) >= s.cfg.Max {
+		s.mu.Unlock()
+		return s.failed(name, fmt.Errorf("%w: there are %d bases", ErrTooMany, s.cfg.Max))
+	}
+	s.bases[name] = base[C]{cfg, old.turn + 1}
+	var of []string
+	for inst, e := range s.entries {
+		if e.base == name {
+			of = append(of, inst)
+		}
+	}
+	s.mu.Unlock()
+	slices.Sort(of)
+	var errs []error
+	for _, inst := range of {
+		// It is made of what the base is by then, whoever has set it last. Who has
+		// removed it meanwhile, or put another in its place, need not be told.
+		err := s.change(inst, func(e *entry[C, T]) (string, func(*C) error, bool) { return e.base, e.override, e.base == name })
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// try makes an instance of cfg, to see whether that is valid.
+func (s *Set[C, T]) try(name string, cfg C) error {
+	inst, err := s.cfg.New(name, cfg)
+	if err == nil {
+		s.close(inst)
+	}
+	return err
+}
+
+// overridden returns what override makes of cfg.
+func overridden[C any](cfg C, override func(*C) error) (_ C, err error) {
+	if override != nil {
+		err = override(&cfg)
+	}
+	return cfg, err
+}
+
+// Config returns what an instance is made of; false when there is none, or it was Put.
+func (s *Set[C, T]) Config(name string) (cfg C, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if e := s.entries[name]; e != nil && !e.put {
+		return e.cfg, true
+	}
+	return cfg, false
+}
+
+// Change gives an instance another override in the place of the one that it has: its
+// configuration is that of its base with what override, or nil, changes of it. Where
+// the instance cannot be changed while it runs a new one takes its place: who has kept
+// the old one has it still, so Get it anew for each use. After an error everything is
+// as it was; it matches ErrNotLive for an instance that was Put.
+func (s *Set[C, T]) Change(name string, override func(*C) error) error {
+	return s.change(name, func(e *entry[C, T]) (string, func(*C) error, bool) { return e.base, override, true })
+}
+
+// change makes an instance what a base and an override say, if it is to.
+func (s *Set[C, T]) change(name string, to func(*entry[C, T]) (base string, override func(*C) error, ok bool)) error {
+	s.mu.RLock()
+	e := s.entries[name]
+	s.mu.RUnlock()
+	if e == nil {
+		return s.failed(name, ErrNotFound)
+	}
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	// Only who has the turn writes to the entry, so it may be read without mu.
+	base, override, ok := to(e)
+	if !ok {
+		return nil
+	}
+	if e.put {
+		return s.failed(name, fmt.Errorf("it was put: %w", ErrNotLive))
+	}
+	cfg, err := overridden(s.base(base).cfg, override)
+	if err != nil {
+		return s.failed(name, err)
+	}
+	inst, what := e.inst, "changed"
+	if s.cfg.Change != nil {
+		err = s.cfg.Change(inst, e.cfg, cfg)
+	} else {
+		what = "replaced"
+		inst, err = s.cfg.Replace(name, inst, cfg)
+	}
+	if err != nil {
+		return s.failed(name, err)
+	}
+	s.mu.Lock()
+	was, there := e.inst, s.entries[name] == e
+	if there {
+		e.inst, e.cfg, e.base, e.override = inst, cfg, base, override
+		s.tell(what, name)
+	}
+	s.mu.Unlock()
+	if what == "replaced" {
+		if !there { // removed meanwhile, and closed by who did that
+			was = inst
+		}
+		s.close(was)
+	}
+	if !there {
+		return s.failed(name, ErrNotFound)
+	}
+	return nil
+}
+
+// Override returns an override that JSON says, for Add and Change: see Decode.
+func Override[C any](data []byte) func(*C) error {
+	data = slices.Clone(data)
+	return func(cfg *C) error { return Decode(data, cfg) }
+}
