@@ -117,6 +117,11 @@ type Answer struct {
 	Key  string // likewise
 	Seq  uint64
 
+	// Err, if there is one, is why this item has no answer, though others of the
+	// same Exchange have: it says of this one alone what an error of Exchange says
+	// of all. Nothing else is said.
+	Err error
+
 	// Stale says that the item was not executed, since the node's request of a
 	// larger Seq was. Nothing else is said.
 	Stale bool

@@ -108,7 +108,7 @@ func (m *Memory) Exchange(ctx context.Context, node Node, items []Item) ([]Answe
 			r = newResource(now, m.epoch > 1, m.ttl)
 			m.keys[it.Key] = r
 		}
-		a, tell := r.exchange(now, m, node, it)
+		a, tell := r.exchange(now, terms{m.ttl, m.name()}, node, it)
 		a.Epoch = m.name()
 		answers[i] = a
 		if tell {

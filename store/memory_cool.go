@@ -76,7 +76,7 @@ func (r *resource) sweep(now int64) {
 }
 
 // probe says how far the return of traffic is, and hands out the probe.
-func (r *resource) probe(now int64, m *Memory, node Node, n *member, it *Item, a *Answer) (tell bool) {
+func (r *resource) probe(now int64, in terms, node Node, n *member, it *Item, a *Answer) (tell bool) {
 	if c := r.scope(""); c != nil && c.until > now {
 		a.Probe, a.ProbeFor = ProbeCooling, left(c.until, now)
 		a.RetryAfter = a.ProbeFor
@@ -94,7 +94,7 @@ func (r *resource) probe(now int64, m *Memory, node Node, n *member, it *Item, a
 	}
 	switch {
 	case r.prober == "" && it.Probe == ProbeWanted && !it.Bye:
-		r.prober, r.probeEnds = node, now+int64(m.ttl)
+		r.prober, r.probeEnds = node, now+int64(in.ttl)
 		fallthrough
 	case r.prober == node:
 		a.Probe = ProbeYours
@@ -109,13 +109,13 @@ func (r *resource) probe(now int64, m *Memory, node Node, n *member, it *Item, a
 }
 
 // describe adds what the node may not know yet.
-func (r *resource) describe(now int64, m *Memory, it *Item, a *Answer) {
+func (r *resource) describe(now int64, in terms, it *Item, a *Answer) {
 	a.Gen, a.Version = r.gen, r.version
 	if !slices.Equal(r.asked, it.Limits) {
 		a.Limits = slices.Clone(r.asked)
 	}
 	for _, c := range r.cools {
-		if it.Epoch == m.name() && c.gen > it.Seen || it.Epoch != m.name() && c.until > now {
+		if it.Epoch == in.epoch && c.gen > it.Seen || it.Epoch != in.epoch && c.until > now {
 			a.Cooldowns = append(a.Cooldowns, Cooldown{c.scope, left(c.until, now), c.gen})
 		}
 	}

@@ -56,9 +56,15 @@ func newResource(now int64, lost bool, ttl time.Duration) *resource {
 	return r
 }
 
+// terms are what a resource has to know of its engine.
+type terms struct {
+	ttl   time.Duration
+	epoch string
+}
+
 // exchange executes it, or finds what was answered to it. tell says that others may
 // want to hear of it.
-func (r *resource) exchange(now int64, m *Memory, node Node, it *Item) (a Answer, tell bool) {
+func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer, tell bool) {
 	r.expire(now)
 	n := r.nodes[node]
 	switch {
@@ -70,7 +76,7 @@ func (r *resource) exchange(now int64, m *Memory, node Node, it *Item) (a Answer
 	case it.Seq == n.seq:
 		return n.again(now), false
 	}
-	n.seq, n.expires = it.Seq, now+int64(m.ttl)
+	n.seq, n.expires = it.Seq, now+int64(in.ttl)
 	a = Answer{Node: node, Key: it.Key, Seq: it.Seq}
 	tell = r.setLimits(now, it)
 	for _, c := range r.limits {
@@ -79,9 +85,9 @@ func (r *resource) exchange(now int64, m *Memory, node Node, it *Item) (a Answer
 	tell = r.cool(now, it) || tell
 	tell = r.shareSlots(now, n, it, &a) || tell
 	r.giveBack(now, n, it)
-	tell = r.probe(now, m, node, n, it, &a) || tell
+	tell = r.probe(now, in, node, n, it, &a) || tell
 	r.grant(now, n, it, &a)
-	r.describe(now, m, it, &a)
+	r.describe(now, in, it, &a)
 	a.Nodes = len(r.nodes)
 	n.answer, n.at = a, now
 	if it.Bye {

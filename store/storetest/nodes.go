@@ -118,9 +118,7 @@ func lostGrants(c *check) {
 		take := func() (epoch string) {
 			sent := time.Now()
 			a := c.ask(n[pick(2)], it)
-			if a.Granted > 0 {
-				h.Use(sent.Add(time.Duration(pick(2))*(a.ValidFor-1)), a.Granted)
-			}
+			h.used(sent, a)
 			return a.Epoch
 		}
 		next(l.Per)

@@ -118,6 +118,19 @@ func noWindowHoldsMore(c *check) {
 	}
 }
 
+// used notes that what a grants is used: as soon as it is there, or at the last moment,
+// which is 1 ns before its end by the clock of who asked.
+func (h *History) used(sent time.Time, a store.Answer) {
+	now, last := time.Now(), sent.Add(a.ValidFor-1)
+	switch {
+	case a.Granted == 0 || now.After(last): // it came too late
+	case pick(2) == 0:
+		h.Use(now, a.Granted)
+	default:
+		h.Use(last, a.Granted)
+	}
+}
+
 func (c *check) hammer(l store.Limit, key string) {
 	c.Helper()
 	var h History
@@ -129,10 +142,7 @@ func (c *check) hammer(l store.Limit, key string) {
 		it := limited(1+int64(pick(int(l.Quota))), l)
 		it.Key = key
 		a := c.ask(ns[pick(len(ns))], it)
-		if a.Granted > 0 {
-			// At once, or at the last moment, which comes 1 ns before its end.
-			h.Use(sent.Add(time.Duration(pick(2))*(a.ValidFor-1)), a.Granted)
-		}
+		h.used(sent, a)
 		time.Sleep(time.Duration(1+pick(5)) * time.Millisecond)
 	}
 	if err := h.Check(l); err != nil {

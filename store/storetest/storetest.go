@@ -163,6 +163,9 @@ func (c *check) repeat(node store.Node, it store.Item) store.Answer {
 	if len(as) != 1 {
 		c.Fatalf("%d answers to one item", len(as))
 	}
+	if as[0].Err != nil {
+		c.Fatalf("Exchange: %v", as[0].Err)
+	}
 	return as[0]
 }
 
