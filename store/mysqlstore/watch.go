@@ -1,0 +1,150 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+)
+
+// Watch has hint called from the poller, with what has changed since it was called
+// last: by whichever process, this one included.
+func (s *Store) Watch(ctx context.Context, hint func(key string)) (stop func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	s.watches++
+	id := s.watches
+	s.watchers[id] = hint
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, id)
+	}, nil
+}
+
+// slack is how much later a row may be seen than the time that it says: as long as a
+// transaction takes, with its waits for locks.
+const slack = int64(5 * time.Second / time.Microsecond)
+
+// news is what the poller has told already.
+type news struct {
+	last int64            // the latest time
+	told map[string]int64 // not older than slack before it
+}
+
+// poll asks for news until the Store is closed, and now and then removes the rows
+// that are idle.
+func (s *Store) poll() {
+	n := news{told: make(map[string]int64)}
+	tick := time.NewTicker(s.cfg.Poll)
+	defer tick.Stop()
+	sweep := time.Now()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+		s.ask(ctx, &n)
+		if now := time.Now(); !now.Before(sweep) {
+			s.sweep(ctx)
+			sweep = now.Add(time.Minute/2 + rand.N(time.Minute))
+		}
+		cancel()
+	}
+}
+
+// ask hints at what is new. What it cannot ask for now it asks for the next time.
+func (s *Store) ask(ctx context.Context, n *news) {
+	s.mu.Lock()
+	watchers := maps.Clone(s.watchers)
+	s.mu.Unlock()
+	if len(watchers) == 0 {
+		n.last = 0
+		return
+	}
+	type one struct {
+		key string
+		at  int64
+	}
+	var all []one
+	err := s.transact(ctx, func(ctx context.Context, ss *session) error {
+		all = all[:0]
+		if n.last == 0 { // from now on
+			_, now, err := s.epoch(ctx, ss)
+			n.last = now
+			return err
+		}
+		return ss.query(ctx, s.q.news, func(r *sql.Rows) error {
+			var k one
+			err := r.Scan(&k.key, &k.at)
+			all = append(all, k)
+			return err
+		}, n.last-slack)
+	})
+	if err != nil {
+		return
+	}
+	var keys []string
+	for _, k := range all {
+		if n.told[k.key] < k.at {
+			n.told[k.key] = k.at
+			keys = append(keys, k.key)
+		}
+		n.last = max(n.last, k.at)
+	}
+	maps.DeleteFunc(n.told, func(_ string, at int64) bool { return at <= n.last-slack })
+	if len(all) > 1000 { // and there are more: begin anew
+		keys, n.last = []string{""}, 0
+	}
+	for id, hint := range watchers {
+		for _, k := range keys {
+			if !s.watched(id) {
+				break
+			}
+			hint(k)
+		}
+	}
+}
+
+func (s *Store) watched(id int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watchers[id] != nil
+}
+
+// sweep counts the rows, and removes those that tell nothing any more. What it cannot
+// do now it does the next time.
+func (s *Store) sweep(ctx context.Context) {
+	var idle []string
+	s.transact(ctx, func(ctx context.Context, ss *session) error {
+		idle = idle[:0]
+		return ss.query(ctx, s.q.idle, func(r *sql.Rows) error {
+			var key string
+			err := r.Scan(&key)
+			idle = append(idle, key)
+			return err
+		})
+	})
+	for _, key := range idle { // each alone, so that nobody waits for long
+		s.transact(ctx, func(ctx context.Context, ss *session) error {
+			_, err := ss.exec(ctx, s.q.forget, key)
+			return err
+		})
+	}
+	s.transact(ctx, func(ctx context.Context, ss *session) error {
+		return ss.query(ctx, s.q.count, func(r *sql.Rows) error {
+			var n int64
+			err := r.Scan(&n)
+			s.keys.Store(n - 1) // without the fence
+			return err
+		})
+	})
+}
