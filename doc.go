@@ -29,6 +29,7 @@
 //     other must do to work with a governor.
 //   - chaos: faults, delays and made-up results in a share of the calls.
 //   - httpx: one line governs an http.Client; a server's limits as middleware.
+//   - dashboard: a live page of governors, as an http.Handler.
 //   - store: processes that share quotas and cooldowns, through an engine. There is
 //     one in memory; store/storetest is what any other has to pass.
 //   - registry: governors, breakers, limiters and the rest by name, configured from

@@ -37,7 +37,8 @@ var floors = map[string]int{
 
 	"governor": 4,
 
-	"vendors": 5,
+	"dashboard": 5,
+	"vendors":   5,
 
 	"registry": 5,
 

@@ -22,10 +22,10 @@ type governedDriver struct {
 
 // newGoverned returns a driver whose calls limit lets through: one that learns
 // the quota, or one that knows it.
-func newGoverned(o *options, sess *session, limit limiter.Limiter) (*governedDriver, error) {
+func newGoverned(o *options, m mode, sess *session, limit limiter.Limiter, p *page) (*governedDriver, error) {
 	var next atomic.Int64
 	g, err := governor.New(governor.Config[adsclient.Service, *adsclient.Client]{
-		Name:   "googleads",
+		Name:   "googleads, " + string(m),
 		Vendor: vendors.GoogleAds(),
 		Pool: &pool.Config[adsclient.Service, *adsclient.Client]{
 			Open: func(_ context.Context, s adsclient.Service) (*adsclient.Client, error) {
@@ -43,6 +43,7 @@ func newGoverned(o *options, sess *session, limit limiter.Limiter) (*governedDri
 	if err != nil {
 		return nil, err
 	}
+	p.show(g)
 	d := &governedDriver{g, make(chan struct{})}
 	g.Listen(func(e event.Event) {
 		if e.Kind == event.Closed {

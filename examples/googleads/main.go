@@ -81,6 +81,13 @@ func runModes(ctx context.Context, o *options, stderr io.Writer) ([]*result, err
 	if err != nil {
 		return nil, err
 	}
+	if o.dashboard != "" {
+		if t.page, err = servePage(o.dashboard); err != nil {
+			return nil, err
+		}
+		defer t.page.close()
+		fmt.Fprintf(stderr, "dashboard on http://%s/\n", t.page.listener.Addr())
+	}
 	byMode := map[mode]*result{}
 	for _, m := range o.order() {
 		if ctx.Err() != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
+	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/vendors"
 )
 
@@ -18,6 +19,38 @@ type naiveDriver struct {
 	meter   *adsclient.Meter
 	workers int
 	next    atomic.Int64
+
+	// watch, if there is a page to show it on, is a governor that only looks on: it
+	// delays and refuses nothing.
+	watch *governor.Governor[adsclient.Service, *adsclient.Client]
+}
+
+func newNaive(o *options, s *session, p *page) (*naiveDriver, error) {
+	d := &naiveDriver{conns: s.conns, meter: s.meter, workers: o.workers}
+	if p == nil {
+		return d, nil
+	}
+	var err error
+	d.watch, err = governor.New(governor.Config[adsclient.Service, *adsclient.Client]{
+		Name: "googleads, naive", Vendor: vendors.GoogleAds(), Workers: o.workers, Observe: true, NoPace: true, CloseGrace: drainTime,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.show(d.watch)
+	return d, nil
+}
+
+// run makes one call.
+func (d *naiveDriver) run(ctx context.Context, c call, client *adsclient.Client) error {
+	if d.watch == nil {
+		return c.run(ctx, client)
+	}
+	watched := d.watch.With(governor.Ask{Tenant: c.tenant})
+	_, err := governor.Do(ctx, watched, c.service, func(ctx context.Context, _ *adsclient.Client) (struct{}, error) {
+		return struct{}{}, c.run(ctx, client)
+	})
+	return err
 }
 
 func (d *naiveDriver) client(s adsclient.Service) *adsclient.Client {
@@ -31,7 +64,7 @@ func (d *naiveDriver) one(ctx context.Context, c call) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := c.run(running, client)
+		err := d.run(running, c, client)
 		delay, limited := vendors.GoogleAds().DelayError(err)
 		if !limited {
 			return err
@@ -57,7 +90,11 @@ func (d *naiveDriver) all(ctx context.Context, calls []call, ended func(int, err
 	workers.Wait()
 }
 
-func (d *naiveDriver) close() {}
+func (d *naiveDriver) close() {
+	if d.watch != nil {
+		d.watch.Close() // nothing runs any more
+	}
+}
 
 // drainTime is how long calls that run may go on after the job was stopped.
 const drainTime = 5 * time.Second

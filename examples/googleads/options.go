@@ -37,6 +37,7 @@ type options struct {
 	modes      []mode
 	json       bool
 	progress   string
+	dashboard  string
 	workers    int
 	conns      int
 	startRate  float64
@@ -85,6 +86,7 @@ func newFlagSet(o *options, r *raw, getenv func(string) string) *flag.FlagSet {
 	fs.StringVar(&r.mode, "mode", "", "naive, governed or configured; several with commas; empty: all that the endpoint allows")
 	fs.BoolVar(&o.json, "json", false, "print one JSON object instead of the table")
 	fs.StringVar(&o.progress, "progress", "auto", "auto, plain (a line a second) or none")
+	fs.StringVar(&o.dashboard, "dashboard", "", "loopback host:port to serve a live page of the governors on, while the job runs")
 	fs.IntVar(&o.workers, "workers", 16, "calls at once")
 	fs.IntVar(&o.conns, "conns", 2, "shared connections")
 	fs.Float64Var(&o.startRate, "start-rate", 100, "calls per second that the governed mode begins with")
@@ -180,6 +182,8 @@ func (o *options) check() error {
 		return fmt.Errorf("-max-calls %d: want 0 or more", o.maxCalls)
 	case !slices.Contains([]string{"auto", "plain", "none"}, o.progress):
 		return fmt.Errorf("-progress %s: want auto, plain or none", o.progress)
+	case o.dashboard != "" && !loopback(o.dashboard):
+		return fmt.Errorf("-dashboard %s: want a port of this machine alone, like 127.0.0.1:8080, since anybody may read the page", o.dashboard)
 	case !versionForm.MatchString(o.version):
 		return fmt.Errorf("-api-version %s: want a form like v25", o.version)
 	case o.login != "" && !customerForm.MatchString(o.login):

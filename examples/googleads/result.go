@@ -49,7 +49,7 @@ func runMode(ctx context.Context, o *options, t *target, m mode, stderr io.Write
 		return nil, describe(err)
 	}
 	defer s.close()
-	d, err := newDriver(o, m, s)
+	d, err := newDriver(o, m, s, t.page)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +76,12 @@ func runMode(ctx context.Context, o *options, t *target, m mode, stderr io.Write
 	return r, describe(err)
 }
 
-func newDriver(o *options, m mode, s *session) (driver, error) {
+func newDriver(o *options, m mode, s *session, p *page) (driver, error) {
 	var limit limiter.Limiter
 	var err error
 	switch m {
 	case naive:
-		return &naiveDriver{conns: s.conns, meter: s.meter, workers: o.workers}, nil
+		return newNaive(o, s, p)
 	case governed:
 		limit, err = learning(o)
 	case configured:
@@ -90,7 +90,7 @@ func newDriver(o *options, m mode, s *session) (driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newGoverned(o, s, limit)
+	return newGoverned(o, m, s, limit, p)
 }
 
 // summarize puts together what job, meter and server know.

@@ -16,6 +16,7 @@ type target struct {
 	o    *options
 	data *fakeads.Data // of servers in this process
 	now  time.Time     // their day, so that all modes report the same one
+	page *page         // nil: none is served
 
 	known *fakeads.Totals // what the reports add up to, once computed
 }

@@ -1,0 +1,220 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/dashboard"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+const isLive = "document.getElementById('live').dataset.state == 'live' && !!document.querySelector('.card, .panel td')"
+
+// A vendor refuses one call for three seconds: the page says so within one, counts down,
+// and stops when it is over.
+func TestCountdown(t *testing.T) {
+	for _, c := range []struct{ view, left string }{
+		{"/", ".card .left"},
+		{"/?governor=acme", ".hero .left"},
+	} {
+		t.Run(c.view, func(t *testing.T) {
+			g := newGovernor(t, governor.Config[string, int]{Name: "acme"})
+			p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(g)})+c.view)
+			p.until(isLive, 5*time.Second)
+			shown := fmt.Sprintf("!!document.querySelector(%q)?.checkVisibility()", c.left)
+			if eval[bool](p, shown) {
+				t.Fatal("a countdown before the signal")
+			}
+			script := governortest.NewScript(governortest.Limited(3 * time.Second))
+			req := governor.Submit(t.Context(), g, "", func(ctx context.Context, _ int) (int, error) { return script.Call(ctx, struct{}{}) })
+			for len(g.Stats().Cooldowns) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			end := g.Stats().Cooldowns[0].Until
+			if took := p.until(shown, 5*time.Second); took > time.Second {
+				t.Errorf("the countdown appeared after %v", took)
+			}
+			for range 3 {
+				var left float64
+				said := p.text(c.left)
+				fmt.Sscanf(said, "%f s", &left)
+				if really := time.Until(end).Seconds(); left < really-.5 || left > really+.5 {
+					t.Errorf("the page says %q, it is %.1f s", said, really)
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+			if _, err := req.Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+			p.until("!("+shown+")", 5*time.Second)
+			if late := time.Since(end); late > 1500*time.Millisecond {
+				t.Errorf("the countdown went %v after its end", late)
+			}
+			if text := eval[string](p, "document.querySelector('.badge').textContent"); text != "Idle" && text != "Ramping up" {
+				t.Errorf("the governor is said to be %q", text)
+			}
+		})
+	}
+}
+
+// When nothing happens any more, every number on the page is that of Stats.
+func TestNumbersAgreeWithStats(t *testing.T) {
+	g := newGovernor(t, governor.Config[string, int]{Name: "acme", Workers: 4, Pool: conns(4), Limits: bucket(200)})
+	p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(g)})+"/?governor=acme")
+	call := func(tenant string, err error) *governor.Request[int] {
+		return governor.Submit(t.Context(), g.With(governor.Ask{Tenant: tenant, NoRetry: true}), "reports", func(context.Context, int) (int, error) { return 0, err })
+	}
+	var all []*governor.Request[int]
+	for n := range 120 {
+		var err error
+		if n%10 == 0 {
+			err = fmt.Errorf("down")
+		}
+		all = append(all, call(fmt.Sprint("t", n%3), err))
+	}
+	for _, r := range all {
+		r.Result(t.Context())
+	}
+	g.Pause()
+	for range 7 {
+		call("waits", nil)
+	}
+	st := g.Stats()
+	fact := func(name string) string {
+		return eval[string](p, fmt.Sprintf("[...document.querySelectorAll('.facts dt')].find(d => d.textContent === %q)?.nextElementSibling.textContent ?? ''", name))
+	}
+	p.until("document.querySelector('.badge').textContent == 'Paused'", 5*time.Second)
+	for name, want := range map[string]uint64{"Submitted": st.Submitted, "Attempts started": st.Started, "Succeeded": st.Succeeded, "Failed": st.Failed, "Retried": st.Retried,
+		"idle": uint64(st.Pool.Idle), "in use": uint64(st.Pool.InUse), "failed to open": st.Pool.Failed} {
+		if got := fact(name); got != fmt.Sprint(want) {
+			t.Errorf("%s: the page says %q, Stats %d", name, got, want)
+		}
+	}
+	tile := func(n int) string {
+		return eval[string](p, fmt.Sprintf("document.querySelectorAll('.tile')[%d].querySelector('dd').textContent", n))
+	}
+	for n, want := range []string{"0 of 200", "0 of 4", "7 of 10,000", "0 in 0 cooldowns"} {
+		p.until("true", time.Second)
+		if got := tile(n); n > 0 && got != want {
+			t.Errorf("tile %d: %q, want %q", n, got, want)
+		}
+	}
+	if rows := eval[string](p, "[...document.querySelectorAll('section[aria-label=\"Queue by tenant\"] tbody tr')].map(r => r.innerText).join('|')"); strings.Join(strings.Fields(rows), " ") != "waits 1 7" {
+		t.Errorf("tenants: %q", rows)
+	}
+	if got := eval[string](p, "document.querySelector('section[aria-label=\"Errors by kind\"] tbody tr:nth-child(2)').innerText"); strings.Join(strings.Fields(got), " ") != fmt.Sprintf("Failed %d %d", st.Failed, st.Failed) {
+		t.Errorf("errors: %q", got)
+	}
+	if got := eval[string](p, "document.querySelector('section[aria-label=\"Latency since start\"] tbody tr').cells[5].textContent"); got != fmt.Sprint(st.Call.Count) {
+		t.Errorf("calls: %q, want %d", got, st.Call.Count)
+	}
+	if got := eval[string](p, "document.querySelector('section[aria-label=\"Recent events\"] tbody tr').cells[1].textContent"); got != "paused" {
+		t.Errorf("the latest event: %q", got)
+	}
+}
+
+func TestActionsNeedTheGuard(t *testing.T) {
+	const post = `fetch("action", {method: "POST", body: new URLSearchParams({do: "pause", governor: "acme"})}).then(r => r.status)`
+	const buttons = "[...document.querySelectorAll('main button')].filter(b => b.checkVisibility()).map(b => b.textContent).join()"
+	cool := func(g *gov) {
+		g.Learn(throttle.Signal{Delay: time.Hour})
+		g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "1"}, Delay: time.Hour})
+	}
+	t.Run("none", func(t *testing.T) {
+		g := newGovernor(t, governor.Config[string, int]{Name: "acme"})
+		cool(g)
+		p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(g)})+"/?governor=acme")
+		p.quiet = true // a refused request is an error on the console
+		p.until("!!document.querySelector('.hero')?.checkVisibility()", 5*time.Second)
+		if got := eval[string](p, buttons); got != "" {
+			t.Errorf("it offers %s", got)
+		}
+		if code := eval[int](p, post); code != 403 || g.Stats().Paused {
+			t.Errorf("status %d, paused %v", code, g.Stats().Paused)
+		}
+	})
+	t.Run("given", func(t *testing.T) {
+		g := newGovernor(t, governor.Config[string, int]{Name: "acme"})
+		cool(g)
+		p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(g), Guard: func(*http.Request) bool { return true }})+"/?governor=acme")
+		p.until("("+buttons+") == 'Pause,Clear,Clear,Clear'", 5*time.Second)
+		press := func(name, answer string) {
+			eval[bool](p, fmt.Sprintf("[...document.querySelectorAll('main button')].find(b => b.checkVisibility() && b.textContent == %q).click() || true", name))
+			if answer != "" {
+				p.until("document.getElementById('ask').open", time.Second)
+				eval[bool](p, fmt.Sprintf("document.querySelector('#ask button[value=%s]').click() || true", answer))
+			}
+		}
+		press("Pause", "no")
+		time.Sleep(100 * time.Millisecond)
+		if g.Stats().Paused {
+			t.Error("paused, although the person did not agree")
+		}
+		press("Pause", "yes")
+		p.until("document.querySelector('.title .button').textContent == 'Resume'", 5*time.Second)
+		if !g.Stats().Paused {
+			t.Error("not paused")
+		}
+		press("Resume", "")
+		p.until("document.querySelector('.title .button').textContent == 'Pause'", 5*time.Second)
+		if g.Stats().Paused {
+			t.Error("not resumed")
+		}
+		press("Clear", "yes")
+		p.until("!document.querySelector('.hero .left').textContent.includes('59:') || document.querySelector('.hero h2').textContent.includes('tenant')", 5*time.Second)
+		if left := g.Stats().Cooldowns; len(left) != 1 || left[0].Scope.Key != "1" {
+			t.Errorf("left are %+v", left)
+		}
+	})
+}
+
+// What users and vendors wrote is shown as they wrote it.
+func TestHostileNames(t *testing.T) {
+	const evil = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
+	g := newGovernor(t, governor.Config[string, int]{Name: evil})
+	g.Learn(throttle.Signal{Delay: time.Hour, Source: evil})
+	g.Learn(throttle.Signal{Delay: time.Hour, Source: evil, Scope: throttle.Scope{Level: throttle.Tenant, Key: evil}})
+	governor.Submit(t.Context(), g.With(governor.Ask{Tenant: evil, Bucket: evil}), evil, func(context.Context, int) (int, error) { return 0, nil })
+	p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(g), Process: evil})+"/")
+	p.until(isLive, 5*time.Second)
+	if got := p.text(".card h2"); got != evil {
+		t.Errorf("%q", got)
+	}
+	eval[bool](p, "document.querySelector('.card a').click() || true")
+	p.until("document.body.innerText.includes('Queue by tenant') && document.querySelectorAll('.panel td').length > 10", 5*time.Second)
+	time.Sleep(1200 * time.Millisecond)
+	if title := eval[string](p, "document.title"); !strings.Contains(title, "<img src=x") {
+		t.Errorf("title %q", title)
+	}
+	if n := eval[int](p, "document.querySelectorAll('main img, main script').length"); n != 0 {
+		t.Errorf("%d nodes made of names", n)
+	}
+}
+
+// The stream breaks, and comes back, and the past is not lost nor told twice.
+func TestReconnects(t *testing.T) {
+	g := newGovernor(t, governor.Config[string, int]{Name: "acme"})
+	d := must(dashboard.New(dashboard.Config{Governors: dashboard.Of(g)}))
+	t.Cleanup(func() { d.Close() })
+	gate := &door{to: d}
+	p := open(t, gate.serve(t)+"/?governor=acme")
+	p.quiet = true
+	p.until("document.getElementById('live').dataset.state == 'live'", 5*time.Second)
+	g.Learn(throttle.Signal{Delay: time.Hour, Source: "first"})
+	p.until("document.body.innerText.includes('first')", 5*time.Second)
+	gate.shut(true)
+	p.until("document.getElementById('live').dataset.state == 'lost'", 5*time.Second)
+	g.Learn(throttle.Signal{Delay: 2 * time.Hour, Source: "second"})
+	time.Sleep(time.Second)
+	gate.shut(false)
+	p.until("document.getElementById('live').dataset.state == 'live' && document.body.innerText.includes('second')", 20*time.Second)
+	if n := eval[int](p, "[...document.querySelectorAll('section[aria-label=\"Recent events\"] tbody tr')].filter(r => r.innerText.includes('first')).length"); n != 2 {
+		t.Errorf("%d events of the first signal, want 2: learned, cooling", n)
+	}
+}

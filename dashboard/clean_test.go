@@ -1,0 +1,73 @@
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestCleaned(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                               "",
+		"Retry-After: 30":                "Retry-After: 30",
+		"x-ratelimit-reset-tokens: 6m0s": "x-ratelimit-reset-tokens: 6m0s",
+		"Rate limit reached for gpt-5 on tokens per min (TPM): Limit 30000, Used 1":        "Rate limit reached for gpt-5 on tokens per min (TPM): Limit 30000, Used 1",
+		"Quota exceeded for quota metric 'Requests' of service 'googleads.googleapis.com'": "Quota exceeded for quota metric 'Requests' of service 'googleads.googleapis.com'",
+		"customer 123-456-7890":                      "customer 123-456-7890",
+		"2026-11-22T15:04:05Z":                       "2026-11-22T15:04:05Z",
+		"dial tcp 10.0.0.1:443: i/o timeout":         "dial tcp 10.0.0.1:443: i/o timeout",
+		"joe@example.com":                            "joe@example.com",
+		"a\nb\tc\u202ed\x1b[31m":                     "a b c d [31m",
+		"\xff\xfebad":                                "bad",
+		"Authorization: Basic dXNlcjpwYXNz":          "Authorization: …",
+		`{"authorization":"Bearer abc","x":1}`:       `{"authorization: …`,
+		"sent Bearer ya29.A0ARrdaM-xyz":              "sent Bearer …",
+		"Set-Cookie: sid=1; Path=/":                  "Set-Cookie: …",
+		"redis://:pw@h:6379/0":                       "redis://…@h:6379/0",
+		"https://u:p@h/a?key=1#f":                    "https://…@h/a?…",
+		"user:p@ss@tcp(db:3306)/x":                   "…@tcp(db:3306)/x",
+		"client_secret=abc&grant=x":                  "client_secret=…&grant=x",
+		`"refresh_token": "1//0abc def"`:             `"refresh_token": …`,
+		"api-key: abc, 3 left":                       "api-key: …, 3 left",
+		"key sk-proj-abcdefghijklmnopqrstuv is over": "key … is over",
+		"ghp_0123456789abcdefghijABCDEFGHIJ012345":   "…",
+		"AKIAIOSFODNN7EXAMPLE":                       "…",
+		"jwt eyJhbGciOiJIUzI1.eyJzdWIiOiIx.abc":      "jwt …",
+		strings.Repeat("ä", 300):                     strings.Repeat("ä", 200) + "…",
+	} {
+		if got := cleaned(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzCleaned(f *testing.F) {
+	f.Add("Authorization: Bearer x")
+	f.Add("https://u:p@h/?a")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := cleaned(s)
+		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > longest+1 || strings.ContainsAny(got, "\n\r\x00") {
+			t.Errorf("%q became %q", s, got)
+		}
+		var known texts
+		for range 2 {
+			if again := known.clean(s); again != got {
+				t.Errorf("%q is %q, and then %q", s, got, again)
+			}
+		}
+	})
+}
+
+func TestTextsForgetsBeforeItIsLarge(t *testing.T) {
+	var known texts
+	for i := range 5000 {
+		known.clean(fmt.Sprint("name ", i))
+		if i%100 == 0 {
+			known.clean(strings.Repeat("y", readTo+1+i))
+		}
+	}
+	if len(known.known) > 4096 {
+		t.Errorf("knows %d", len(known.known))
+	}
+}

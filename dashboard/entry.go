@@ -1,0 +1,157 @@
+package dashboard
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// heard are the kinds that the page tells of: decisions, not what every call does. So
+// a call of a governor that is watched costs no more than one of another.
+var heard = []event.Kind{
+	event.Overflow, event.Retry, event.GaveUp,
+	event.Learned, event.Cooling, event.Extended, event.Cleared, event.Cooled, event.Probe, event.Ramp, event.Resumed,
+	event.Clamped, event.BadVendor,
+	event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRate, event.WouldRefuse,
+	event.PoolCreated, event.PoolFailed, event.PoolStolen, event.PoolDiscarded,
+	event.Stuck, event.Paused, event.Unpaused, event.Closing, event.Closed, event.Abandoned,
+	event.StoreLost, event.StoreBack, event.Unguarded,
+}
+
+// urgent are those that are shown at once, not with the next second.
+const urgent uint64 = 1<<event.Cooling | 1<<event.Extended | 1<<event.Cleared | 1<<event.Cooled | 1<<event.Resumed |
+	1<<event.BreakerState | 1<<event.BreakerSet | 1<<event.Paused | 1<<event.Unpaused | 1<<event.Closed | 1<<event.StoreLost | 1<<event.StoreBack
+
+// entry is a governor that is watched.
+type entry struct {
+	id     string
+	handle governor.Handle
+	stop   func() // ends the listening
+	texts  *texts
+
+	dirty atomic.Bool // it decided something since it was asked
+
+	// mu guards what follows; it is held for moments, and nothing is called under it.
+	// Dashboard.mu may be taken under it (see noted), never
+	// the other way round.
+	mu      sync.Mutex
+	stats   governor.Stats // as sampled last
+	base    governor.Stats // at the last point
+	points  ring[point]
+	journal journal
+}
+
+func (d *Dashboard) newEntry(h governor.Handle, id string) *entry {
+	e := &entry{id: id, handle: h, texts: &d.texts}
+	e.points.most = int(d.cfg.History / every)
+	e.stop = h.Listen(func(ev event.Event) {
+		e.noted(d, ev)
+		if urgent&(uint64(1)<<ev.Kind) != 0 {
+			d.changed(e)
+		}
+	}, heard...)
+	return e
+}
+
+// noted writes down an event. It is stamped with the sample to come: a reader who was
+// told of the last one before finds it among what is new then. For the stamp is read
+// under mu, as readers read the journal, after the sample that they were woken by: an
+// event is either there already, or finds that sample counted.
+func (e *entry) noted(d *Dashboard, ev event.Event) {
+	told := Event{
+		Time: ev.Time, Kind: ev.Kind.String(), Request: ev.Request, Attempt: ev.Attempt,
+		Scope: e.texts.clean(ev.Scope), Delay: ms(ev.Delay), Until: ev.Until, Source: e.texts.clean(ev.Source), Count: 1,
+	}
+	if ev.Err != nil {
+		told.Error = e.texts.clean(ev.Err.Error())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.journal.add(told, ev.Kind, d.ticked()+1)
+}
+
+// sampled takes in what a governor said of itself, and adds a point to its charts.
+func (e *entry) sampled(s governor.Stats, tick uint64, add bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stats = s
+	if !add {
+		return
+	}
+	// A second one of the same name, or a clock that was set back, begins anew.
+	if span := s.Time.Sub(e.base.Time); !e.base.Time.IsZero() && span > 0 {
+		e.points.push(newPoint(&e.base, &s, tick, span))
+	}
+	e.base = s
+	e.base.Lanes, e.base.Cooldowns, e.base.Limits = nil, nil, nil
+}
+
+// point is a second of a governor's life.
+type point struct {
+	tick             uint64
+	at               int64 // ms since 1970
+	span             uint32
+	quota            float32 // 0: none is known
+	started, done    uint32  // since the point before
+	queued, inFlight uint32  // then
+	cooling          bool    // the host
+	errs             [len(errorKinds)]uint32
+}
+
+func newPoint(from, to *governor.Stats, tick uint64, span time.Duration) point {
+	p := point{
+		tick: tick, at: to.Time.UnixMilli(), span: uint32(min(span.Milliseconds(), 1<<31)), quota: float32(quota(to)),
+		started: since(from.Started, to.Started), done: since(from.Succeeded, to.Succeeded),
+		queued: uint32(to.Queued), inFlight: uint32(to.InFlight), cooling: hostCools(to),
+	}
+	for i, k := range errorKinds {
+		p.errs[i] = since(k.of(from), k.of(to))
+	}
+	return p
+}
+
+// since is how much a counter grew.
+func since(from, to uint64) uint32 { return uint32(min(to-min(from, to), 1<<32-1)) }
+
+// perSecond is n of a point as a rate.
+func (p *point) perSecond(n uint32) float64 { return float64(n) * 1000 / float64(max(1, p.span)) }
+
+// quota is the lowest rate of those that all requests share, 0 if none is known.
+func quota(s *governor.Stats) (rate float64) {
+	for _, l := range s.Limits {
+		if l.Per == throttle.Host && l.Rate > 0 && !math.IsInf(l.Rate, 0) && (rate == 0 || l.Rate < rate) {
+			rate = l.Rate
+		}
+	}
+	return rate
+}
+
+func hostCools(s *governor.Stats) bool {
+	for _, c := range s.Cooldowns {
+		if c.Scope.Level == throttle.Host {
+			return c.Phase == "cooling"
+		}
+	}
+	return false
+}
+
+// errorKinds are what can go wrong, by the counters of Stats.
+var errorKinds = [...]struct {
+	name string
+	of   func(*governor.Stats) uint64
+}{
+	{"limited", func(s *governor.Stats) uint64 { return s.Limited }},
+	{"failed", func(s *governor.Stats) uint64 { return s.Failed }},
+	{"gave_up", func(s *governor.Stats) uint64 { return s.GaveUp }},
+	{"dropped", func(s *governor.Stats) uint64 { return s.Dropped }},
+	{"refused", func(s *governor.Stats) uint64 { return s.Refused }},
+	{"overflow", func(s *governor.Stats) uint64 { return s.Overflow }},
+	{"connect", func(s *governor.Stats) uint64 { return s.Pool.Failed }},
+	{"panics", func(s *governor.Stats) uint64 { return s.Panics + s.BadVendor + s.Hooks }},
+	{"stuck", func(s *governor.Stats) uint64 { return s.Stuck }},
+}

@@ -1,0 +1,79 @@
+package dashboard
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+)
+
+// ring keeps the last few of what is pushed. Its memory grows with what is in it.
+type ring[T any] struct {
+	most  int
+	slots []T
+	first int // where the oldest is, once the ring is full
+}
+
+func (r *ring[T]) push(v T) {
+	if len(r.slots) < r.most {
+		r.slots = append(r.slots, v)
+		return
+	}
+	r.slots[r.first] = v
+	r.first = (r.first + 1) % r.most
+}
+
+func (r *ring[T]) len() int { return len(r.slots) }
+
+// at is the i-th, from the oldest on.
+func (r *ring[T]) at(i int) *T { return &r.slots[(r.first+i)%len(r.slots)] }
+
+const (
+	maxEvents = 256
+	lookBack  = 8 // how many of the latest may take in one more of their sort
+	sameTime  = 10 * time.Second
+)
+
+// alone are the kinds of which each one matters.
+const alone uint64 = 1<<event.Cooling | 1<<event.Cleared | 1<<event.Cooled | 1<<event.Resumed | 1<<event.BreakerState |
+	1<<event.BreakerSet | 1<<event.BreakerReset | 1<<event.Paused | 1<<event.Unpaused | 1<<event.Closing | 1<<event.Closed
+
+// journal keeps the last events. Others of the same sort are counted with the first of
+// them, so that a thousand refusals do not push out what caused them.
+type journal struct {
+	events  ring[noted]
+	written uint64
+}
+
+type noted struct {
+	Event
+	changed uint64 // the sample with which it is told
+}
+
+func (j *journal) add(e Event, k event.Kind, tick uint64) {
+	j.events.most = maxEvents
+	if alone&(uint64(1)<<k) == 0 {
+		for i := j.events.len() - 1; i >= max(0, j.events.len()-lookBack); i-- {
+			have := j.events.at(i)
+			if have.Kind == e.Kind && have.Scope == e.Scope && have.Source == e.Source && have.Error == e.Error && e.Time.Sub(have.Time) < sameTime {
+				have.Count++
+				have.Delay, have.Until, have.Request, have.Attempt = e.Delay, e.Until, e.Request, e.Attempt
+				have.changed = tick
+				return
+			}
+		}
+	}
+	j.written++
+	e.ID = j.written
+	j.events.push(noted{e, tick})
+}
+
+// since are the events that changed after a sample, the oldest first.
+func (j *journal) since(tick uint64) (all []Event) {
+	for i := range j.events.len() {
+		if e := j.events.at(i); e.changed > tick {
+			all = append(all, e.Event)
+		}
+	}
+	return slices.Clip(all)
+}
