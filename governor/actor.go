@@ -2,6 +2,7 @@ package governor
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,7 @@ type core struct {
 	hostAt   int64      // nothing starts before; 0: no such time
 	hostTold int64      // the hostAt that LimitRefused told of last
 	lineAt   int64      // when a line is to be tried, if it is time that it waits for
+	behind   bool       // pump has not come to its end
 	left     int        // requests that left the queue in this round
 	backoffs int        // requests that wait in no lane
 	minding  int        // waiting requests that have a latest start
@@ -98,6 +100,10 @@ func (c *core) loop() {
 		next, ended := c.whole()
 		if ended {
 			return
+		}
+		if next == atOnce {
+			runtime.Gosched() // there may be a single processor
+			continue
 		}
 		if c.todo.Load() {
 			continue // who left it has seen that the turn was taken
@@ -161,7 +167,11 @@ func (c *core) receive(now int64, most int) (more bool) {
 	return more
 }
 
-// round does everything that can be done at now and returns when to look again.
+// atOnce is before all times.
+const atOnce = -1
+
+// round does what can be done at now, a part of it when that is a great deal, and
+// returns when to look again.
 func (c *core) round(now int64) int64 {
 	retime := c.retime.Swap(false)
 	if c.poolFreed.Swap(false) || retime {
@@ -172,12 +182,12 @@ func (c *core) round(now int64) int64 {
 		c.limitWait.Store(false) // until somebody is refused again
 		c.sched.wakeTimed()
 	}
-	c.gate.tick(now, c.sched.n+c.backoffs > 0, c.paused, c.scopeEvent)
+	c.gate.tick(now, c.sched.n+c.backoffs > 0, c.paused, c.sched.awaited, c.scopeEvent)
 	c.tripped(now)
 	c.news(now)
 	c.expire(now)
 	c.sched.tick(now)
-	c.pump(now)
+	c.pump(now, mostSteps)
 	due := c.news(now) // what has changed meanwhile
 	for _, r := range c.fresh {
 		if r.waiting() && r.watch == nil {
@@ -196,16 +206,20 @@ func (c *core) round(now int64) int64 {
 	if c.hostAt != 0 {
 		next = min(next, c.hostAt)
 	}
+	if c.behind {
+		return atOnce
+	}
 	return next
 }
 
-// news wakes the lanes parked on scopes that changed, and fails requests that a
-// new end makes wait too long.
+// news has the lanes that wait for scopes that changed tried, and fails requests that
+// a new end makes wait too long.
 func (c *core) news(now int64) (next int64) {
 	var last int64
 	c.scopes, last, next = c.gate.news(c.scopes[:0], c.scopeEvent, c.sched.owe)
 	for _, st := range c.scopes {
-		c.sched.wakeAll(&st.parked)
+		c.sched.wakeAll(&st.kept) // no more than slots
+		c.sched.scopeChanged(st.key, st.ended && !c.limitedBy(st.key.Level))
 	}
 	if last != 0 {
 		c.sweep(now, last)

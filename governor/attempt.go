@@ -50,6 +50,7 @@ type attempt struct {
 	gone      bool          // because the request was cancelled
 	back      bool          // the request went on waiting
 	stalled   bool          // a stream's loop took too long for an item
+	waited    int32         // see debt
 	pause     time.Duration // that the vendor, or the closure by Again, asked of this request alone
 
 	lax bool // the limits were not asked, and are to be told

@@ -88,7 +88,7 @@ func (f *fair) age(l *lane) {
 
 func (f *fair) remove(l *lane) (credit int64) {
 	f.ages.remove((*aged)(l))
-	lv := l.share.level
+	lv := l.share.level()
 	if credit = lv.remove(l); len(lv.shares) > 0 {
 		return credit
 	}
@@ -107,7 +107,7 @@ func (f *fair) next() *lane {
 	}
 	lv := f.order.s[0]
 	if f.mixed && !f.shared && len(f.levels) > 1 {
-		lv = f.oldest().share.level
+		lv = f.oldest().share.level()
 	}
 	return lv.next()
 }
@@ -125,18 +125,20 @@ func (f *fair) oldest() *lane {
 	}
 }
 
-// started says that the head of l has, and is gone, or will be with l.
-func (f *fair) started(l *lane) {
-	lv := l.share.level
+// started says that the head of l has, and is gone, or will be with l; see
+// level.started.
+func (f *fair) started(l *lane) (waited int64) {
+	lv := l.share.level()
 	f.shared = lv != f.order.s[0]
-	lv.started(l)
+	waited = lv.started(l)
 	f.older(l)
+	return waited
 }
 
 // changed says that the head of l has.
 func (f *fair) changed(l *lane) {
 	f.older(l)
-	l.share.level.price(l.share)
+	l.share.level().price(l.share)
 }
 
 // older sees to it that l is not older than what it is sorted by.
@@ -188,11 +190,13 @@ func (q *turns) next() *lane {
 	return q.fair.next()
 }
 
-// started says that the head of l has, and is gone, or will be with l.
-func (q *turns) started(l *lane) {
+// started says that the head of l has, and is gone, or will be with l; see
+// level.started.
+func (q *turns) started(l *lane) (waited int64) {
 	if q.paid = 0; q.only != l {
-		q.fair.started(l)
+		waited = q.fair.started(l)
 	}
+	return waited
 }
 
 // changed says that the head of l has, or what it costs.

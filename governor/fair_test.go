@@ -26,7 +26,8 @@ type modelLevel struct {
 
 type modelTenant struct {
 	base, tag float64
-	stamp     int // when it got the tag
+	over      float64 // given back beyond the price of the next
+	stamp     int     // when it got the tag
 }
 
 type modelLane struct {
@@ -194,8 +195,9 @@ func (m *fairModel) nextOf(priority int32) *modelLane {
 	return m.front(priority, name)
 }
 
-func (m *fairModel) started(ml *modelLane) {
-	last := len(ml.reqs) == 1
+// started returns what others have got while ml's head waited, in costs of its.
+func (m *fairModel) started(ml *modelLane) (waited float64) {
+	last, cost := len(ml.reqs) == 1, float64(ml.reqs[0].cost)
 	if !last {
 		ml.reqs = ml.reqs[1:]
 	}
@@ -207,16 +209,45 @@ func (m *fairModel) started(ml *modelLane) {
 			top = max(top, o.l.priority)
 		}
 		m.shared = top != ml.l.priority
+		before := lv.now
 		lv.now = max(lv.now, mt.tag)
+		waited = max(0, before-mt.base)
 		mt.base = lv.now
 		m.stamp++
 		ml.place = m.stamp
+		pay := min(mt.over, m.front(ml.l.priority, ml.l.tenant).price())
+		mt.over -= pay
+		mt.base -= pay
 		m.reprice(ml)
 	}
 	ml.full, ml.credit = false, 0
 	if last {
 		m.drop(ml)
 	}
+	return math.Floor(min(waited*ml.weight, cost))
+}
+
+// owe has a tenant pay for what a start cost more, or get back what it cost less: for
+// its next start, and for those after it as far as others have had it.
+func (m *fairModel) owe(l *lane, cost, waited float64) {
+	lv := m.levels[l.priority]
+	if m.alone || lv == nil || lv.tenants[l.tenant] == nil {
+		return
+	}
+	mt, front := lv.tenants[l.tenant], m.front(l.priority, l.tenant)
+	worth := cost / front.weight
+	if worth > 0 {
+		pay := min(worth, mt.over)
+		mt.over -= pay
+		worth -= pay
+	}
+	mt.base += worth
+	if back := -worth; back > 0 {
+		beyond := max(0, min(back, lv.now-mt.base-front.price()))
+		mt.base += beyond
+		mt.over += max(0, min(back, waited/front.weight)-(back-beyond))
+	}
+	m.reprice(front)
 }
 
 func (m *fairModel) drop(ml *modelLane) {
@@ -275,8 +306,10 @@ func compareWithModel(t *testing.T, seed uint64) {
 				r.place = nowhere
 				began = append(began, r)
 				counted-- // as a grant does
-				m.started(want)
-				s.started(l)
+				wanted := m.started(want)
+				if waited := s.started(l); waited != int(wanted) {
+					t.Fatalf("step %d: it waited for %d, want %v", step, waited, wanted)
+				}
 			}
 		case n == 15 && len(began) > 0: // it comes back, having been attempted or not
 			i := rng.IntN(len(began))
@@ -337,13 +370,9 @@ func compareWithModel(t *testing.T, seed uint64) {
 				s.park(l, &parked)
 			}
 		case n == 19 && len(m.lanes) > 0:
-			l, cost := m.lanes[rng.IntN(len(m.lanes))].l, rng.IntN(60)-20
-			s.owe(debt{l, cost})
-			if lv := m.levels[l.priority]; !m.alone && lv != nil && lv.tenants[l.tenant] != nil {
-				front := m.front(l.priority, l.tenant)
-				lv.tenants[l.tenant].base += float64(cost) / front.weight
-				m.reprice(front)
-			}
+			l, cost, waited := m.lanes[rng.IntN(len(m.lanes))].l, rng.IntN(100)-60, rng.IntN(60)
+			s.owe(debt{l, cost, waited})
+			m.owe(l, float64(cost), float64(waited))
 		default:
 			if l := parked.head; l != nil {
 				m.put(m.of(l))

@@ -2,6 +2,7 @@ package governor_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -72,4 +73,59 @@ func TestOnlyTheLastStartBeforeALineIsPaidThere(t *testing.T) {
 			t.Errorf("%d of b's started before the last two of a, want about 100 or 200", n)
 		}
 	})
+}
+
+// What is given back counted only up to the price of the tenant's next start. It counts
+// for more, but not if nobody waited while it was charged.
+func TestRefundIsForAsManyStartsAsOthersHadForIt(t *testing.T) {
+	for _, tt := range []struct {
+		alone bool
+		want  int // of the next hundred starts
+	}{{false, 99}, {true, 51}} {
+		bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers = true, 1 }, func(t *testing.T, g *governor.Plain) {
+			var order []string
+			submit := func(name string, n, cost, truly int) {
+				for range n {
+					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: name, Cost: cost}), "", governor.Func(func(ctx context.Context) (int, error) {
+						order = append(order, name)
+						time.Sleep(time.Second)
+						return 0, governor.Settle(ctx, truly)
+					}))
+				}
+			}
+			g.Pause()
+			if tt.alone {
+				submit("light", 1, 1, 1) // there are two tenants, but only one that wants anything
+			}
+			submit("heavy", 1, 100, 1)
+			submit("heavy", 300, 1, 1)
+			if !tt.alone {
+				submit("light", 500, 1, 1)
+			}
+			g.Resume()
+			if tt.alone {
+				time.Sleep(1500 * time.Millisecond)
+				synctest.Wait()
+				if got := order[len(order)-1]; got != "heavy" {
+					t.Fatalf("%v, want the heavy one to run", order)
+				}
+				submit("light", 500, 1, 1)
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			first := slices.Index(order, "heavy")
+			if !tt.alone && first != 100 && first != 99 {
+				t.Errorf("the heavy one was number %d, want it after 100 of the others", first)
+			}
+			n := 0
+			for _, name := range order[first+1 : first+101] {
+				if name == "heavy" {
+					n++
+				}
+			}
+			if n < tt.want-1 || n > tt.want+1 {
+				t.Errorf("alone %v: after it %d of 100 were its tenant's, want %d", tt.alone, n, tt.want)
+			}
+		})
+	}
 }

@@ -73,6 +73,9 @@ func (c *core) open() {
 	c.nextStuck = forever
 	c.watches = make(watches)
 	c.sched.count = c.gate.word.recount
+	if c.overflow >= DropOldest {
+		c.sched.elders = newElders()
+	}
 	c.crew.work = c.work
 	g := &c.gate
 	g.base = time.Now()

@@ -41,17 +41,19 @@ type laneState struct {
 	line       *line
 	wait       time.Duration // how long the limit that refused it last said
 	had, keeps uint8         // by level: lines in which its turn has come, and of which it is next though it waits in another
+	parked     bool          // its requests are not counted in word.queued
+	idx        int32         // in sched.timed
 	at         int64         // when a timed lane becomes ready
 	order      uint64        // in which it was put into sched.timed, or in turn
-	idx        int32         // in sched.timed
-	parked     bool          // its requests are not counted in word.queued
 
 	turns  *turns // in which it waits for its turn, nil when in none
 	share  *share // there, unless it is the only one
 	credit int64  // what it has paid in sched.ready for its head
 	owes   int64  // in the line that it joins next: what its last start cost more than was charged
 	age    int64  // what it is sorted by in fair.ages
-	ageIdx int32
+	eldest uint64 // what it is sorted by in rank.lanes
+
+	ageIdx, eldestIdx int32
 }
 
 // scopes are what the attempt belongs to.

@@ -264,8 +264,10 @@ func (c *core) ask(do func()) {
 }
 
 // settled returns after the actor has done everything that could be done when it
-// was called: a whole turn lies between two commands.
+// was called: a whole turn, or as many as that takes, lies between two commands.
 func (c *core) settled() {
 	c.ask(func() {})
-	c.ask(func() {})
+	for behind := true; behind; {
+		c.ask(func() { behind = c.behind })
+	}
 }

@@ -250,3 +250,121 @@ func (l slowTenant) Wait(now time.Time, key string, n int) time.Duration {
 	}
 	return l.Limiter.Wait(now, key, n)
 }
+
+// free is a limiter of everything but the key "".
+type free struct{ limiter.Limiter }
+
+func (l free) Wait(now time.Time, key string, n int) time.Duration {
+	if key == "" {
+		return 0
+	}
+	return l.Limiter.Wait(now, key, n)
+}
+
+// What waited in line for a limit, or for a scope that had been paused, was not tried
+// as long as there was anything else to start: for hours, when slots were short.
+func TestLineIsNotPutOffWhileSlotsAreShort(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		t.Run(fmt.Sprint(paused), func(t *testing.T) {
+			b := newBucket(t, 0.1, 1)
+			bubble(t, func(c *governor.PlainConfig) {
+				c.NoPace, c.Workers = true, 1
+				if !paused {
+					c.Limits = []governor.Limit{{Per: throttle.Bucket, Limiter: free{b}}}
+				}
+			}, func(t *testing.T, g *governor.Plain) {
+				if paused {
+					g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Bucket, Key: "b"}, Delay: 10 * time.Second})
+				}
+				start := time.Now()
+				for i := range 1000 {
+					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint(i % 2)}), "", sleep(time.Second))
+				}
+				at := make([]time.Time, 10)
+				for i := range at {
+					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint("b", i), Bucket: "b"}), "", stamp(&at[i]))
+				}
+				time.Sleep(150 * time.Second)
+				synctest.Wait()
+				for i, at := range at {
+					want := time.Duration(10*i) * time.Second // at each permit
+					if paused {
+						want = 10 * time.Second // they take no time themselves
+					}
+					most := want + time.Duration(i+1)*4*time.Second // each may have to wait for its turn
+					if d := at.Sub(start); d < want || d > most {
+						t.Errorf("number %d started after %v, want %v to %v", i, d, want, most)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A line for a limit that lets everything pass gives each of its tenants as much, when
+// slots are short, as those have that are in none.
+func TestTenantsInLineShareSlotsWithThoseInNone(t *testing.T) {
+	b := newBucket(t, 100, 1)
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace, c.Workers, c.Limits = true, 1, []governor.Limit{{Per: throttle.Bucket, Limiter: free{b}}}
+	}, func(t *testing.T, g *governor.Plain) {
+		var in, out [20]int
+		run := func(n *int) func(context.Context, struct{}) (int, error) {
+			return governor.Func(func(context.Context) (int, error) { *n++; time.Sleep(time.Second); return 0, nil })
+		}
+		g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Bucket, Key: "b"}, Delay: time.Second}) // which puts them in line
+		for range 100 {
+			for i := range in {
+				governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint("in", i), Bucket: "b"}), "", run(&in[i]))
+			}
+			for i := range out[:2] {
+				governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint("out", i)}), "", run(&out[i]))
+			}
+		}
+		time.Sleep(220*time.Second - time.Millisecond)
+		synctest.Wait()
+		for i, n := range append(in[:], out[:2]...) {
+			if n < 9 || n > 11 {
+				t.Errorf("tenant %d, of whom the last two are in no line, started %d of 220, want 10", i, n)
+			}
+		}
+	})
+}
+
+// What waits for a scope goes in the order of turn when that ends: the urgent first,
+// and then one of each tenant however many lanes it has.
+func TestGrowthAfterACooldownIsSharedByThoseWhoWaited(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers = true, 64 }, func(t *testing.T, g *governor.Plain) {
+		g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Bucket, Key: "b"}, Delay: 10 * time.Second})
+		var order []string
+		submit := func(name string, priority, lane int) {
+			governor.Submit(t.Context(), g.With(governor.Ask{Tenant: name, Bucket: "b", Priority: priority}), fmt.Sprint(lane), governor.Func(func(context.Context) (int, error) {
+				countingMu.Lock()
+				order = append(order, name)
+				countingMu.Unlock()
+				time.Sleep(time.Second)
+				return 0, nil
+			}))
+		}
+		for i := range 20 {
+			submit("many", 0, i)
+			submit("one", 0, 0)
+		}
+		submit("urgent", 1, 0)
+		time.Sleep(14*time.Second - time.Millisecond) // one, two, four and eight
+		synctest.Wait()
+		got := map[string]int{}
+		for _, name := range order {
+			got[name]++
+		}
+		if len(order) != 15 || order[0] != "urgent" || got["many"] != 7 || got["one"] != 7 {
+			t.Errorf("they started in the order %v, want the urgent one and 7 of each of the others", order)
+		}
+		g.Clear(throttle.Scope{Level: throttle.Bucket, Key: "b"})
+		synctest.Wait()
+		if len(order) != 41 {
+			t.Errorf("%d have started after Clear, want all 41", len(order))
+		}
+		time.Sleep(time.Second)
+	})
+}

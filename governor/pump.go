@@ -2,6 +2,7 @@ package governor
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/breaker"
@@ -11,14 +12,24 @@ import (
 	"github.com/flyball-go/flyball/throttle"
 )
 
+// mostSteps is how much of the queue the actor goes through before it looks at what
+// else there is.
+const mostSteps = 1024
+
 // pump starts what can be started. Every turn of the loop starts a request,
-// ends one, or takes a lane out of turn.
-func (c *core) pump(now int64) {
-	c.hostAt, c.lineAt = 0, forever
+// ends one, or takes a lane out of turn; after most of them it leaves the rest for
+// another round, and the governor is behind.
+func (c *core) pump(now int64, most int) {
+	c.hostAt, c.lineAt, c.behind = 0, forever, false
 	if c.paused || c.stage == closing {
 		return
 	}
-	for c.hostAt == 0 {
+	for c.sched.budget = most; c.hostAt == 0; c.sched.budget-- {
+		c.sched.hurry(now)
+		if c.sched.budget <= 0 {
+			c.behind = true
+			return
+		}
 		full := c.full()
 		c.gate.due(c.sched.owe) // before the next is chosen for a slot that came back
 		l := c.sched.next(full)
@@ -78,7 +89,7 @@ func (c *core) serve(l *lane, now int64) {
 	} else {
 		c.gate.word.grant(c.slots) // only the actor grants, and it saw a free slot
 	}
-	c.sched.started(l)
+	a.waited = int32(c.sched.started(l))
 	c.leave(r)
 	if c.stuckAfter > 0 && c.nextStuck == forever {
 		c.nextStuck = add(now, c.stuckAfter)
@@ -89,6 +100,10 @@ func (c *core) serve(l *lane, now int64) {
 // admits reports whether cooldowns, breaker and limits let r pass, and if not takes
 // its lane, or everything, out of turn, or ends r.
 func (c *core) admits(l *lane, sc *scopes, r *request, now int64, pooled bool) bool {
+	if q := c.sched.ahead(l, sc); q != nil { // before anything is asked: many may wait
+		c.sched.join(l, q)
+		return false
+	}
 	if st, until := c.gate.look(now, sc); st != nil {
 		c.hold(l, st, until)
 		return false
@@ -98,10 +113,6 @@ func (c *core) admits(l *lane, sc *scopes, r *request, now int64, pooled bool) b
 			c.broken(r, err, now)
 			return false
 		}
-	}
-	if q := c.sched.ahead(l, sc, c.limits); q != nil {
-		c.sched.join(l, q)
-		return false
 	}
 	return c.affordable(l, sc, r, now, pooled)
 }
@@ -156,11 +167,18 @@ func (c *core) hold(l *lane, st *scope, until int64) {
 	switch {
 	case st.key.Level == throttle.Host:
 		c.hostAt = until // never park on the host: 100,000 lanes would have to be woken
+	case !l.kept:
+		c.sched.waitForScope(l, st.key, until)
 	case until == forever:
-		c.sched.park(l, &st.parked)
+		c.sched.park(l, &st.kept)
 	default:
-		c.sched.parkUntil(l, &st.parked, until)
+		c.sched.parkUntil(l, &st.kept, until)
 	}
+}
+
+// limitedBy reports whether there is a limit of that level.
+func (c *core) limitedBy(level throttle.Level) bool {
+	return slices.ContainsFunc(c.limits, func(l limit) bool { return l.Per == level })
 }
 
 // tripped fails everything that waits when the breaker has opened.

@@ -27,7 +27,7 @@ func (c *core) arrive(r *request, now int64) {
 		return
 	}
 	if c.overflow >= DropOldest && c.sched.n+c.backoffs > c.door.limit() {
-		if c.pump(now); r.waiting() && c.sched.n+c.backoffs > c.door.limit() { // what could start does not wait
+		if c.pump(now, math.MaxInt); r.waiting() && c.sched.n+c.backoffs > c.door.limit() { // what could start does not wait
 			c.makeRoom(r)
 		}
 	}

@@ -119,8 +119,8 @@ func (g *gate) firstItem(now int64, a *attempt) (wake bool) {
 
 // tick moves the scopes whose time has come to their next phase. Only the actor
 // calls it: nobody else ends a hold. busy says that requests wait, paused that
-// the governor is.
-func (g *gate) tick(now int64, busy, paused bool, emit func(event.Kind, *scope)) {
+// the governor is; line, whether lanes wait in line for a scope.
+func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool, emit func(event.Kind, *scope)) {
 	if !g.word.held() {
 		return
 	}
@@ -154,7 +154,7 @@ func (g *gate) tick(now int64, busy, paused bool, emit func(event.Kind, *scope))
 			st.rate, st.allowed = 0, g.slots
 			st.at = add(now, idleScope)
 			g.timers.fix(st)
-		case st.phase == probing && (st.parked.head != nil || busy && (paused || st.key.Level == throttle.Host)):
+		case st.phase == probing && (st.kept.head != nil || line(st.key) || busy && (paused || st.key.Level == throttle.Host)):
 			// Something waits for it, and will probe it when it can: a governor
 			// may be paused for longer than this.
 			st.at = add(now, idleScope)
@@ -171,6 +171,7 @@ func (g *gate) tick(now int64, busy, paused bool, emit func(event.Kind, *scope))
 // the actor and holds mu.
 func (g *gate) end(st *scope) {
 	st.gen++
+	st.ended = true
 	g.timers.remove(st)
 	if g.table[st.key] == st {
 		delete(g.table, st.key)

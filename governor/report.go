@@ -68,7 +68,9 @@ func Report(ctx context.Context, quotas ...throttle.Quota) error {
 // Report. Each limit was charged with Ask.Cost when the attempt began (where limits
 // have a Unit, each of those, which alone are meant here); when it ends (with its last
 // hold, if it has any) the difference is given back, or charged on top. What was said
-// last counts. A cost of 0 gives everything back.
+// last counts. A cost of 0 gives everything back. Among tenants the difference counts,
+// too: what is charged on top for the starts that follow, what is given back for the
+// next one, and for more of them as far as others have had what it was charged.
 //
 // What is charged on top may have to be waited for by those who come later, but
 // not for longer than Config.MaxCooldown where the limit has a rate: more is
@@ -303,7 +305,7 @@ func (g *gate) owe(a *attempt) {
 	if g.word.minded() { // otherwise nobody waits that it would be fair to
 		g.stirred.Store(true)
 		g.indebted.Store(true)
-		g.debts = append(g.debts, debt{a.key, max(1, int(a.used)) - max(1, a.cost)})
+		g.debts = append(g.debts, debt{a.key, max(1, int(a.used)) - max(1, a.cost), int(a.waited)})
 	}
 }
 

@@ -20,12 +20,20 @@ type sched struct {
 	due   []*lane // buffer of tick
 
 	lines     map[throttle.Scope]*line
+	levels    [len(scopes{})]int32 // how many of them are of each
 	lineTimes heap[*line]
+	starts    int64
+
+	// budget is how many steps more pump may take before the actor looks at what
+	// else there is: a lane that is served, or comes back from where it waited.
+	budget int
 
 	ageing float64 // Config.Ageing in nanoseconds; 0: never
 
 	count func(n int) // word.queue: requests in lanes that could go
 	n     int         // requests in lanes
+
+	elders *elders
 }
 
 // lane returns the lane of key, nil when there would be more than most.
@@ -44,6 +52,7 @@ func (s *sched) lane(key laneKey, most int) *lane {
 func (s *sched) add(l *lane, r *request, counted bool) {
 	r.class.Store(&l.class)
 	l.insert(r)
+	s.elders.older(l)
 	s.n++
 	switch {
 	case l.parked && counted:
@@ -82,13 +91,16 @@ func (s *sched) remove(r *request) {
 		s.count(-1)
 	}
 	if head && l.n > 0 {
+		s.elders.older(l)
 		s.changed(l)
 	}
 }
 
 // started takes the head of l, which was next, out of it: it has a slot now, and
-// whoever gave it that has uncounted it.
-func (s *sched) started(l *lane) {
+// whoever gave it that has uncounted it. It returns what others have started, in costs
+// and by the weight of l's tenant, while that waited for what the head costs.
+func (s *sched) started(l *lane) (waited int) {
+	s.starts++
 	if l.line == nil {
 		l.owes = 0 // of starts that no line has seen
 	}
@@ -96,6 +108,7 @@ func (s *sched) started(l *lane) {
 	r, last := l.first(), l.n == 1
 	if !last {
 		l.remove(r)
+		s.elders.older(l)
 	}
 	s.n--
 	s.stamp++
@@ -103,13 +116,16 @@ func (s *sched) started(l *lane) {
 	if l.kept {
 		l.unlink()
 		s.kept.push(l)
-	} else {
-		s.ready.started(l)
+	} else if virtual := s.ready.started(l); virtual > 0 {
+		cost := int64(max(1, r.cost))
+		waited = int(min(virtual, cost*perCost) * int64(max(1, l.weight)) / perCost)
+		waited = min(waited, int(cost))
 	}
 	if last {
 		s.drop(l)
 		l.remove(r)
 	}
+	return waited
 }
 
 // link puts l in turn.
@@ -155,6 +171,7 @@ func (s *sched) drop(l *lane) {
 	s.leaveLine(l)
 	s.unlink(l)
 	s.timed.remove(l)
+	s.elders.remove(l)
 	s.lanes.remove(l)
 }
 
@@ -203,6 +220,9 @@ func (s *sched) wake(l *lane) {
 	}
 }
 
+// awaited reports whether lanes wait in line for scope.
+func (s *sched) awaited(scope throttle.Scope) bool { return s.lines[scope] != nil }
+
 // wakeAll puts every lane of q back in turn.
 func (s *sched) wakeAll(q *laneList) {
 	for q.head != nil {
@@ -232,6 +252,8 @@ func (s *sched) tick(now int64) {
 func (s *sched) wakeTimed() {
 	s.tick(forever)
 	for _, q := range s.lineTimes.s {
-		q.at = 0 // of all: the heap is in order
+		if q.at < forever { // those are last in the heap, which stays in order, and wait for no limit
+			q.at = min(q.at, 0)
+		}
 	}
 }

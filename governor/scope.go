@@ -17,7 +17,7 @@ const (
 )
 
 // scope is one entry of the gate's table: what the vendor asked to leave alone
-// and how traffic returns to it. The gate's mutex guards all of it but parked.
+// and how traffic returns to it. The gate's mutex guards all of it but kept.
 type scope struct {
 	key    throttle.Scope
 	phase  phase
@@ -53,7 +53,8 @@ type scope struct {
 	told    bool  // that it is ramping
 	later   bool  // its end has moved, and sweep has yet to see it
 
-	parked laneList // lanes that wait for a change here; the actor's alone
+	ended bool     // it was taken out of the table; written by the actor
+	kept  laneList // lanes that keep their slots and wait for a change here; the actor's alone
 }
 
 func (s *scope) when() int64   { return s.at }

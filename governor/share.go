@@ -29,15 +29,17 @@ func (lv *level) index() *int32 { return &lv.idx }
 
 // share is a tenant's part of a level, while it has lanes there.
 type share struct {
-	level  *level
 	tenant string
 	lanes  laneList // in turn
 	base   uint64   // since when it pays for the head of the first
 	tag    uint64
+	over   int64 // what was given back beyond the price of that head, for those after it
 
 	round      *round
 	prev, next *share // in the round
 }
+
+func (sh *share) level() *level { return sh.round.level }
 
 // round is those of the same tag, in the order in which they got it.
 type round struct {
@@ -90,7 +92,7 @@ func (lv *level) add(l *lane, credit int64) {
 	sh, price := lv.shares[l.tenant], l.price()
 	switch {
 	case sh == nil:
-		sh = &share{level: lv, tenant: l.tenant, base: lv.now - uint64(min(credit, int64(price)))}
+		sh = &share{tenant: l.tenant, base: lv.now - uint64(min(credit, int64(price)))}
 		lv.shares[l.tenant] = sh
 		sh.lanes.push(l)
 	case credit >= int64(price): // it was this lane's turn
@@ -145,22 +147,32 @@ func (lv *level) remove(l *lane) (credit int64) {
 
 func (lv *level) next() *lane { return lv.rounds.s[0].head.lanes.head }
 
-// started says that the head of l has: its tenant pays for the next.
-func (lv *level) started(l *lane) {
+// started says that the head of l has: its tenant pays for the next. It returns the
+// virtual time that has passed since it began to pay for the one that has: what others
+// have got meanwhile.
+func (lv *level) started(l *lane) (waited int64) {
 	sh := l.share
+	waited = int64(lv.now - sh.base)
 	if int64(sh.tag-lv.now) > 0 {
 		lv.now = sh.tag
 	}
 	sh.base = lv.now
 	l.unlink()
 	sh.lanes.push(l)
+	if sh.over > 0 {
+		pay := min(sh.over, int64(sh.lanes.head.price()))
+		sh.over -= pay
+		sh.base -= uint64(pay)
+	}
 	lv.price(sh)
+	return max(0, waited)
 }
 
 // debt is what a start of a lane's tenant cost more than it was charged, or less.
 type debt struct {
-	lane *lane // or one like it; see selector.apart
-	cost int
+	lane   *lane // or one like it; see selector.apart
+	cost   int
+	waited int // what of the charge it had waited for while others started
 }
 
 // mostOwed bounds what is owed, so that tags can be compared.
@@ -170,7 +182,7 @@ const mostOwed = 1 << 60
 // unless that is in a line, in the line that its lane joins before its next start. Who
 // has nothing that waits owes nothing.
 func (s *sched) owe(d debt) {
-	s.ready.owe(d)
+	s.ready.keep(d, s.ready.owe(d))
 	l := s.lanes.get(&d.lane.laneKey)
 	switch {
 	case l == nil:
@@ -195,11 +207,29 @@ func (q *turns) owe(d debt) (over int64) {
 	}
 	sh := lv.shares[d.lane.tenant]
 	worth := sh.lanes.head.worth(d.cost)
+	if worth > 0 {
+		pay := min(worth, sh.over)
+		sh.over -= pay
+		worth -= pay
+	}
 	owes := int64(sh.base-lv.now) + worth
 	over = max(0, min(-worth, -int64(sh.lanes.head.price())-owes))
-	sh.base = lv.now + uint64(max(-mostOwed, min(owes, mostOwed)))
+	sh.base = lv.now + uint64(max(-mostOwed, min(owes+over, mostOwed)))
 	lv.price(sh)
 	return over
+}
+
+// keep has what owe returned paid for the starts that follow, as far as others have
+// had what is given back: of what a tenant was charged while nobody else wanted
+// anything, nobody who comes later owes it more than one start.
+func (q *turns) keep(d debt, over int64) {
+	if over > 0 {
+		sh := q.fair.levels[d.lane.priority].shares[d.lane.tenant]
+		head := sh.lanes.head
+		back := -head.worth(d.cost)
+		had := min(back, head.worth(d.waited))
+		sh.over = min(sh.over+max(0, had-(back-over)), mostOwed)
+	}
 }
 
 // price gives sh the tag at which it will have paid for its next start.
