@@ -12,7 +12,7 @@ func (l *RateLayer) Direct(of any, base time.Time) (r direct.Route, ok bool) {
 	if of != any(l) || l.cfg.Permits != nil {
 		return r, false
 	}
-	return direct.Route{Way: &rateWay{l, base.Sub(l.rate.time.base)}, Clock: true}, true
+	return direct.Route{Way: &rateWay{l, base.Sub(l.rate.time.base)}, Clock: true, Done: true}, true
 }
 
 // rateWay is the way of a RateLayer.

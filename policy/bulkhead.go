@@ -45,7 +45,7 @@ type BulkheadConfig struct {
 // inside a call of the same Bulkhead needs a permit of its own, and with a
 // MaxWait below 0 may wait for itself until its context ends.
 //
-// Where there is room, a call costs two atomic swaps and no allocation.
+// Where there is room, a call costs two atomic operations and no allocation.
 type Bulkhead struct {
 	cfg   BulkheadConfig
 	wait  atomic.Int64 // MaxWait, which may change
@@ -111,7 +111,7 @@ func (b *Bulkhead) Wrap(next Handler) Handler {
 				return err
 			}
 		}
-		defer b.Release()
+		defer b.seats.giveBack()
 		return next(c)
 	}, b.cfg.OnError)
 }
@@ -131,7 +131,7 @@ func (b *Bulkhead) TryAcquire() bool { return b.seats.take() }
 
 // Release gives a permit back: to whoever has waited longest, if anybody. One
 // that nobody has is ignored.
-func (b *Bulkhead) Release() { b.seats.giveBack() }
+func (b *Bulkhead) Release() { b.seats.giveBackAny() }
 
 // SetMax changes how many calls may run at once. More lets waiting calls in at
 // once; less counts for those to come. It returns an error, and changes nothing,

@@ -270,8 +270,19 @@ func TestSeatsThatChangedMeanwhile(t *testing.T) {
 	s.max.Store(1)
 	e, granted := s.queue(0)
 	want(t, "a permit came back", e == nil && granted, true)
-	want(t, "nobody waits any more", s.handOver(), false)
+	s.handOver() // nobody waits any more
 	want(t, "word", s.word.Load(), 1)
+	e, _ = s.queue(0)
+	s.word.Add(^uint64(0)) // the permit comes back, and before mu is had
+	want(t, "another takes it", s.take(), false)
+	second, granted := s.queue(0)
+	want(t, "another queues behind", second != nil && !granted, true)
+	s.handOver()
+	want(t, "the first has it", e.granted && !second.granted, true)
+	want(t, "word", s.word.Load(), oneWaits+1)
+	want(t, "the second leaves", s.leave(second), false)
+	s.giveBack()
+	want(t, "word", s.word.Load(), 0)
 }
 
 func TestBulkheadAllocations(t *testing.T) {

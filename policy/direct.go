@@ -13,6 +13,13 @@ type shortcut struct {
 	open  bool
 	clock bool         // some layer needs it
 	ways  []direct.Way // outermost first
+	ends  []end        // those that a call that has succeeded must leave, innermost first
+}
+
+// end is a way that is not over for a call by its having come in.
+type end struct {
+	way direct.Way
+	n   int // in shortcut.ways
 }
 
 // maxWays bounds the ways of a shortcut, so that the passes of a call fit in its
@@ -46,6 +53,9 @@ func shortcutOf(policies []Policy, base time.Time) (s shortcut) {
 			return shortcut{}
 		}
 		if r.Way != nil {
+			if !r.Done {
+				s.ends = append([]end{{r.Way, len(s.ways)}}, s.ends...)
+			}
 			s.ways = append(s.ways, r.Way)
 		}
 		s.clock = s.clock || r.Clock
@@ -78,10 +88,11 @@ func runDirect[R any](ctx context.Context, p *Pipeline, fn func(context.Context)
 		in, from.ran, from.val, from.err = 0, true, r, err
 		return through(ctx, p, fn, &from)
 	}
-	for in > 0 {
-		in--
-		p.short.ways[in].Leave(from.passes[in])
+	for _, e := range p.short.ends {
+		in = e.n // if this Leave does not return, those outside are aborted
+		e.way.Leave(from.passes[e.n&(maxWays-1)])
 	}
+	in = 0
 	return r, nil
 }
 

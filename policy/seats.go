@@ -10,12 +10,13 @@ type seats struct {
 	max atomic.Uint64
 
 	// word counts the permits taken in its lower half, and in its upper half
-	// those who wait. While nobody waits anybody may swap it; while somebody
-	// does, only who holds mu. So the one swap of take or giveBack decides
-	// whether mu is needed.
+	// those who wait. Anybody may lower the lower half by his own permit. It
+	// rises by anybody's swap while nobody waits; while somebody does, and
+	// wherever the upper half changes, only under mu.
 	//
-	// Whenever mu is free and somebody waits, at least max permits are taken:
-	// one that comes back goes to who waits.
+	// Whenever somebody waits, at least max permits are taken, or somebody who
+	// has given one back is about to take mu and hand it over: the value that
+	// his addition returned told him to. Nobody else can have it meanwhile.
 	word atomic.Uint64
 
 	// mu is held for a few instructions, never while waiting.
@@ -45,33 +46,35 @@ func (s *seats) take() bool {
 	}
 }
 
+// giveBack gives back a permit that the caller has.
 func (s *seats) giveBack() {
-	for {
-		w := s.word.Load()
-		switch {
-		case w == 0:
-			return
-		case w >= oneWaits:
-			if s.handOver() {
-				return
-			}
-		case s.word.CompareAndSwap(w, w-1):
-			return
-		}
+	if s.word.Add(^uint64(0)) >= oneWaits {
+		s.handOver()
 	}
 }
 
-// handOver is giveBack when somebody waits. It reports false when nobody does
-// any more.
-func (s *seats) handOver() bool {
+// handOver admits who waits for what came back.
+func (s *seats) handOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.first == nil {
-		return false
-	}
-	s.word.Add(^uint64(0))
 	s.admit()
-	return true
+}
+
+// giveBackAny is giveBack for a caller who may have no permit: when none is taken
+// it does nothing.
+func (s *seats) giveBackAny() {
+	for {
+		w := s.word.Load()
+		if w%oneWaits == 0 {
+			return
+		}
+		if s.word.CompareAndSwap(w, w-1) {
+			if w >= oneWaits {
+				s.handOver()
+			}
+			return
+		}
+	}
 }
 
 func (s *seats) resize(max uint64) {

@@ -21,6 +21,7 @@ type Policy interface {
 type Route struct {
 	Way   Way  // nil: there is nothing to do for a call that succeeds
 	Clock bool // when a call begins matters to Way, or to the handler later
+	Done  bool // Way has nothing to do for a call that leaves: Leave need not be called
 }
 
 // Way is how calls go through a layer directly. Its methods are called by many
