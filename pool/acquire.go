@@ -47,7 +47,7 @@ func (p *Pool[S, C]) wait(ctx context.Context, sel S) (*Reservation[S, C], error
 	e := p.entryLocked(sel)
 	// grantLocked runs whenever something becomes free, so of those who wait
 	// nobody can be served now, and this overtakes nobody.
-	if r := p.reserveLocked(e, now); r != nil {
+	if r := p.searchLocked(e, now); r != nil {
 		p.mu.Unlock()
 		return r, nil
 	}

@@ -20,6 +20,7 @@ func (p *Pool[S, C]) Shutdown() {
 		return
 	}
 	p.closed = true
+	p.attendLocked()
 	p.onFree.Store(nil)
 	if p.timer != nil {
 		p.timer.Stop()

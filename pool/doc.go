@@ -34,7 +34,8 @@
 // # Concurrency
 //
 // Every method of a Pool may be called from any goroutine at any time. One mutex
-// guards the bookkeeping; nothing is called or waited for under it. The hooks of
+// guards the bookkeeping; nothing is called or waited for under it. A Loan that comes
+// back mostly lies beside it for the next Lend, and counts as idle. The hooks of
 // Config run on goroutines of the pool, several at once, except IsBad and the
 // OnFree functions, which also run on those of callers. A hook that panics or
 // calls runtime.Goexit harms only the connection it was called for. An idle pool

@@ -17,6 +17,7 @@ func (p *Pool[S, C]) putBack(c *conn[S, C], used bool) {
 		p.n.reused--
 	}
 	p.keepLocked(c, now)
+	p.reopenLocked()
 	p.mu.Unlock()
 	p.free()
 }

@@ -14,14 +14,19 @@ type Loan[S comparable, C any] struct {
 
 // Lend lends out an idle connection for sel that needs no check. It returns false
 // when there is none: then Reserve may find another way. It neither blocks nor calls
-// a hook nor allocates.
+// a hook nor allocates. A connection that this goroutine has just given back is lent
+// again without a lock, unless connections expire or are checked.
 func (p *Pool[S, C]) Lend(sel S) (Loan[S, C], bool) {
+	if c := p.shelf.Load().take(sel); c != nil {
+		return Loan[S, C]{c}, true
+	}
 	if !sane(sel) {
 		return Loan[S, C]{}, false
 	}
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.gatherLocked()
 	e := p.sels[sel]
 	if e == nil || len(e.idle) == 0 || p.closed {
 		return Loan[S, C]{}, false
@@ -50,7 +55,11 @@ func (l Loan[S, C]) Conn(context.Context) (C, error) { return l.Value(), nil }
 func (l Loan[S, C]) Ready() bool { return true }
 
 // Release gives the connection back after use, as Release of a Reservation does.
-func (l Loan[S, C]) Release() { l.conn.entry.pool.putBack(l.conn, true) }
+func (l Loan[S, C]) Release() {
+	if p := l.conn.entry.pool; !p.shelve(l.conn) {
+		p.putBack(l.conn, true)
+	}
+}
 
 // Unused gives the connection back as if it had not been lent.
 func (l Loan[S, C]) Unused() { l.conn.entry.pool.putBack(l.conn, false) }

@@ -32,8 +32,9 @@ type Pool[S comparable, C any] struct {
 	done   chan struct{}  // closed when nothing is left
 	tasks  sync.WaitGroup // our goroutines; see begin and destruct for why Add never races with Wait
 
-	onFree atomic.Pointer[[]func()] // copied on write, under mu
-	panics atomic.Uint64            // see Stats.Hooks
+	shelf  atomic.Pointer[shelf[S, C]] // nil until a Loan is given back
+	onFree atomic.Pointer[[]func()]    // copied on write, under mu
+	panics atomic.Uint64               // see Stats.Hooks
 
 	// mu guards everything below, and the fields of entries, connections and
 	// waiters that say so. Under it nothing blocks, no hook is called and no

@@ -20,13 +20,24 @@ func (p *Pool[S, C]) Reserve(sel S) (*Reservation[S, C], bool) {
 	defer p.mu.Unlock()
 	e := p.sels[sel]
 	if e == nil { // do not leave one behind for a selector that is refused
-		if p.closed || p.used >= p.cfg.Max && p.lru.len == 0 {
+		if p.closed || p.used >= p.cfg.Max && p.lru.len == 0 && !p.attendLocked() {
 			return nil, false
 		}
 		e = p.entryLocked(sel)
 	}
-	r := p.reserveLocked(e, now)
+	r := p.searchLocked(e, now)
 	return r, r != nil
+}
+
+// searchLocked is reserveLocked among all that may be idle. Who finds nothing is told
+// when something comes back.
+func (p *Pool[S, C]) searchLocked(e *entry[S, C], now time.Time) *Reservation[S, C] {
+	p.gatherLocked()
+	r := p.reserveLocked(e, now)
+	if r == nil && p.attendLocked() {
+		r = p.reserveLocked(e, now)
+	}
+	return r
 }
 
 // reserveLocked is Reserve for an entry. It returns nil when there is no way. In
@@ -99,7 +110,11 @@ func (p *Pool[S, C]) Idle(sel S) bool {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.gatherLocked()
 	c := p.lendableLocked(p.sels[sel], now)
+	if c == nil && p.attendLocked() {
+		c = p.lendableLocked(p.sels[sel], now)
+	}
 	return c != nil && !p.dueForCheck(c, now)
 }
 
@@ -113,6 +128,11 @@ func (p *Pool[S, C]) Full(sel S) bool {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.gatherLocked()
+	return p.fullLocked(sel, now) && (!p.attendLocked() || p.fullLocked(sel, now))
+}
+
+func (p *Pool[S, C]) fullLocked(sel S, now time.Time) bool {
 	e := p.sels[sel]
 	switch {
 	case p.closed:
@@ -173,7 +193,8 @@ func (p *Pool[S, C]) Refusal(sel S) error {
 
 // OnFree adds a function that is called whenever something may have become
 // reservable: something was given back, has been closed or was opened for
-// nobody. It is not called for the end of a backoff; see NotBefore. It may be
+// nobody; but for a Loan that comes back only if Reserve, Idle or Full has had nothing
+// since it was last called. It is not called for the end of a backoff; see NotBefore. It may be
 // called from any goroutine, several at once, and for nothing; it may use the
 // pool, but should return quickly: whoever gives back waits for it. A panic is
 // dropped. It is not called any more after Shutdown, when Done tells the rest.

@@ -30,7 +30,9 @@ type counts struct {
 func (p *Pool[S, C]) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.gatherLocked()
 	n := p.n
+	n.reused += p.shelf.Load().reused()
 	return Stats{
 		Max: p.cfg.Max, Open: n.open, Idle: p.lru.len, InUse: n.open - p.lru.len - n.closing, Closing: n.closing, Opening: n.opening,
 		Waiting: p.waiters.len, Selectors: len(p.sels),
