@@ -114,6 +114,9 @@ func (c *core) loop() {
 		}
 		select {
 		case <-c.wake:
+			// Who woke us mostly goes on to wait, and others are about to do the same:
+			// they are let go first, so that one turn is for all of them.
+			runtime.Gosched()
 		case <-timer.C:
 		}
 	}

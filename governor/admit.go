@@ -52,7 +52,7 @@ type cooldown struct {
 // charges the limits unless the attempt still has to open a connection. All or
 // nothing: when it returns false, nothing was taken.
 func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) {
-	if g.passes(a.cost) && !opening && !g.word.held() {
+	if g.passes(int(a.cost)) && !opening && !g.word.held() {
 		a.lax = true
 		return true // a cooldown that comes now is the commit's to see
 	}
@@ -65,17 +65,17 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 		}
 	}
 	if !g.observe {
-		if _, wait := g.wait(now, sc, a.cost, opening); held || wait != 0 {
+		if _, wait := g.wait(now, sc, int(a.cost), opening); held || wait != 0 {
 			return false
 		}
 	}
 	if opening {
 		a.opening = true
 		for _, s := range sc {
-			g.opening[s] = g.opening[s].plus(a.cost, 1)
+			g.opening[s] = g.opening[s].plus(int(a.cost), 1)
 		}
 	} else {
-		g.take(now, sc, a.cost)
+		g.take(now, sc, int(a.cost))
 		a.charged, a.taken = true, now
 	}
 	g.relax()
@@ -85,7 +85,7 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 				a.passes = new(passes)
 			}
 			a.passes[i] = pass{st, st.gen}
-			st.enter(now, a.cost)
+			st.enter(now, int(a.cost))
 			a.probe = a.probe || st.phase == probing
 			if until := add(now, g.patient); st.phase == probing || st.rate == 0 && st.at > until {
 				st.at = until // from now on: it may hang before it starts
@@ -107,10 +107,10 @@ func (g *gate) charge(now int64, a *attempt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.opened(a)
-	if _, wait := g.wait(now, &sc, a.cost, false); wait != 0 && !g.observe {
+	if _, wait := g.wait(now, &sc, int(a.cost), false); wait != 0 && !g.observe {
 		return false
 	}
-	g.take(now, &sc, a.cost)
+	g.take(now, &sc, int(a.cost))
 	a.charged, a.taken = true, now
 	g.relax()
 	return true
@@ -122,7 +122,7 @@ func (g *gate) opened(a *attempt) {
 	if a.opening {
 		a.opening = false
 		for _, s := range a.scopes() {
-			if g.opening[s] = g.opening[s].plus(-a.cost, -1); g.opening[s].calls == 0 {
+			if g.opening[s] = g.opening[s].plus(-int(a.cost), -1); g.opening[s].calls == 0 {
 				delete(g.opening, s)
 			}
 		}

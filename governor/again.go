@@ -78,7 +78,7 @@ func (a *attempt) answer(err error) outcome {
 		c.count.clamped.Add(1)
 		c.emit(event.Event{Kind: event.Clamped, Request: a.r.seq, Attempt: a.n, Delay: c.minCooldown, Source: "again"})
 	}
-	a.pause = max(c.minCooldown, e.after)
+	a.ill().pause = max(c.minCooldown, e.after)
 	return outcome{polled, &pending{err}}
 }
 
@@ -95,6 +95,6 @@ func (c *core) poll(a *attempt) fate {
 	h.prev, h.aside = 0, false
 	h.sent, h.err = true, a.out.err
 	c.count.again.Add(1)
-	c.emit(event.Event{Kind: event.Again, Request: a.r.seq, Attempt: a.n, Delay: a.pause})
-	return fate{back: true, pause: a.pause}
+	c.emit(event.Event{Kind: event.Again, Request: a.r.seq, Attempt: a.n, Delay: a.ails().pause})
+	return fate{back: true, pause: a.ails().pause}
 }

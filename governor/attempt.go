@@ -17,55 +17,78 @@ import (
 //
 // It belongs to the goroutine that runs the closure, but for what mu guards and
 // for the links, which core.runMu guards.
+//
+// Every call that is not inline makes one, so it has no field for what only some
+// attempts need: see trouble. Its size is tested.
 type attempt struct {
 	life lifetime
 	out  outcome
 
-	core   *core
-	r      *request
-	key    *lane
-	class  class   // that of key, and the way from the request to its attempt
-	passes *passes // nil: none
-	lease  lease
-	permit breaker.Permit
+	core    *core
+	r       *request
+	key     *lane
+	class   class   // that of key, and the way from the request to its attempt
+	passes  *passes // nil: none
+	lease   lease
+	permit  breaker.Permit
+	trouble *trouble // nil: none
+	last    *error   // of the attempt before; nil: there is none
 
-	cost    int
+	cost    int32
+	waited  int32  // see debt
 	n       int    // number of the attempt within the request, from 1
 	seq     uint64 // of its start; 0: it has not started
 	granted int64
 	began   int64 // start of the closure: the gate's last look
 	over    int64 // its end
-	prompt  bool  // granted just now, on this goroutine
-	last    error // of the attempt before
+	taken   int64 // when the limits were charged
 
-	taken     int64 // when the limits were charged
-	opening   bool  // its cost counts in gate.opening; under gate.mu once granted
-	charged   bool  // the limits were, and are to be settled; under gate.mu once granted
-	probe     bool
-	permitted bool          // permit is held
-	bad       bool          // the connection is broken, says the pool
-	body      bool          // a stream's loop body runs
-	final     bool          // the vendor wants no retry
-	midway    error         // why its context ended while the closure ran
-	gone      bool          // because the request was cancelled
-	back      bool          // the request went on waiting
-	stalled   bool          // a stream's loop took too long for an item
-	waited    int32         // see debt
-	pause     time.Duration // that the vendor, or the closure by Again, asked of this request alone
-
-	lax bool // the limits were not asked, and are to be told
-
-	cell       *cell    // of an inline call, which is in no list
 	prev, next *attempt // in core.running
 	then       *attempt // in crew
-	reported   bool     // as stuck; guarded by core.runMu
 
+	prompt    bool // granted just now, on this goroutine
+	opening   bool // its cost counts in gate.opening; under gate.mu once granted
+	charged   bool // the limits were, and are to be settled; under gate.mu once granted
+	lax       bool // the limits were not asked, and are to be told
+	probe     bool
+	permitted bool // permit is held
+	bad       bool // the connection is broken, says the pool
+	body      bool // a stream's loop body runs
+	final     bool // the vendor wants no retry
+	back      bool // the request went on waiting
+	reported  bool // as stuck; guarded by core.runMu
+
+	// mu guards what follows.
+	ended   bool // the closure returned
+	metered bool // used is known
 	mu      sync.Mutex
-	holds   int   // outstanding holds
-	held    error // what the first release that had an error was told
-	ended   bool  // the closure returned
-	metered bool  // used is known
-	used    int32 // what it truly cost
+	used    int32  // what it truly cost
+	holds   int32  // outstanding holds
+	held    *error // what the first release that had an error was told; nil: none had
+}
+
+// trouble is what an attempt has that did not go well.
+type trouble struct {
+	midway  error         // why its context ended while the closure ran
+	gone    bool          // because the request was cancelled
+	stalled bool          // a stream's loop took too long for an item
+	pause   time.Duration // that the vendor, or the closure by Again, asked of this request alone
+}
+
+// ill returns a's trouble, made when it has none.
+func (a *attempt) ill() *trouble {
+	if a.trouble == nil {
+		a.trouble = new(trouble)
+	}
+	return a.trouble
+}
+
+// ails is what ill says, for who only reads it.
+func (a *attempt) ails() (t trouble) {
+	if a.trouble != nil {
+		t = *a.trouble
+	}
+	return t
 }
 
 // token finds the attempt in a context.
@@ -74,8 +97,11 @@ type token struct{}
 // AttemptInfo is for retry.FromContext. What it reads is not written after the
 // closure began.
 func (a *attempt) AttemptInfo() retry.Info {
-	g := &a.core.gate
-	return retry.Info{Attempt: a.n, Last: a.last, Started: g.time(a.began)}
+	info := retry.Info{Attempt: a.n, Started: a.core.gate.time(a.began)}
+	if a.last != nil {
+		info.Last = *a.last
+	}
+	return info
 }
 
 // attemptOf returns c's attempt whose closure was given ctx or an ancestor of
@@ -106,7 +132,7 @@ func (a *attempt) runs() bool {
 
 // attempt makes the attempt that r is about to be granted.
 func (c *core) attempt(r *request, l *lane, ls lease) *attempt {
-	a := &attempt{core: c, r: r, key: l, lease: ls, cost: int(r.cost), n: 1}
+	a := &attempt{core: c, r: r, key: l, lease: ls, cost: r.cost, n: 1}
 	if r.hist != nil {
 		a.n = r.hist.attempts + 1
 		if k := r.hist.kept; k != nil {
@@ -119,7 +145,7 @@ func (c *core) attempt(r *request, l *lane, ls lease) *attempt {
 // start hands a to the goroutine that runs it. The actor calls it.
 func (c *core) start(a *attempt, now int64) {
 	a.granted = now
-	a.class = class{laneKey: a.key.laneKey, lane: a.key, att: a}
+	a.class = class{laneKey: &a.key.key, lane: a.key, att: a}
 	a.r.class.Store(&a.class)
 	c.track(a)
 	if a.r.resident() {
@@ -160,7 +186,7 @@ type outcomeKind uint8
 const (
 	exited    outcomeKind = iota // the goroutine is ending: Goexit
 	ran                          // the closure returned err
-	polled                       // the closure asked to be called again after a.pause; err is for who gives up
+	polled                       // the closure asked to be called again after trouble.pause; err is for who gives up
 	panicked                     // the closure panicked; err is a *PanicError
 	undone                       // it did not start: the gate closed meanwhile
 	unopened                     // it did not start: err says why there is no connection
@@ -248,7 +274,10 @@ func (c *core) connect(a *attempt) error {
 // call runs the closure.
 func (a *attempt) call() {
 	c := a.core
-	a.last = a.r.last()
+	if err := a.r.last(); err != nil {
+		last := err // so that only an error costs an allocation
+		a.last = &last
+	}
 	c.count.started.Add(1)
 	if c.retry != nil {
 		c.retry.Budget.Begin()

@@ -1,5 +1,7 @@
 package governor
 
+import "runtime"
+
 // attended is a request whose closure runs on the goroutine of Do: that waits until the
 // request is granted, and does what a worker does. So a queued call costs at most one
 // switch of goroutines, and not one more to a worker; and none when the caller itself
@@ -61,6 +63,11 @@ func (r *request) listenFor(c *core) (a *attempt, bell chan struct{}) {
 	r.mu.Unlock()
 	if there {
 		return a, nil
+	}
+	if c.gate.word.likely(c.slots) {
+		// Somebody has the turn who will find r at the end of it: to let others go on
+		// for so long is cheaper than to be put to sleep and woken.
+		runtime.Gosched()
 	}
 	bell = c.chime()
 	r.mu.Lock()

@@ -28,6 +28,7 @@ type inlineCall struct {
 // more is what only some inline calls have.
 type more struct {
 	told atomic.Bool // the call is counted elsewhere, or just about to be
+	cell *cell       // of a call that ends as an attempt; only for who ends it
 
 	// mu guards what follows. Under it contexts are made and ended.
 	mu     sync.Mutex
@@ -209,9 +210,9 @@ func (in *inlineCall) describe() *attempt {
 	l := in.sel.apart(in.sel.class(in.ask, 0))
 	a := &attempt{
 		life: lifetime{in: in}, core: c, r: r, key: l,
-		cost: int(r.cost), n: 1, seq: in.seq, granted: in.began, began: in.began, taken: in.began,
+		cost: r.cost, n: 1, seq: in.seq, granted: in.began, began: in.began, taken: in.began,
 	}
-	a.class = class{laneKey: l.laneKey, lane: l, att: a}
+	a.class = class{laneKey: &l.key, lane: l, att: a}
 	r.class.Store(&a.class)
 	c.count.submitted.Add(1)
 	c.count.started.Add(1)

@@ -41,11 +41,14 @@ func (w *crew) run(a *attempt) {
 	}
 }
 
-// take returns the next attempt, for a worker that counts in free. Without one that
-// is over if the worker leaves.
-func (w *crew) take(leaves bool) *attempt {
+// take returns the next attempt, for a worker that counts in free, or does from now on
+// since it has finished one. Without one that is over if the worker leaves.
+func (w *crew) take(finished, leaves bool) *attempt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if finished {
+		w.free++
+	}
 	a := w.head
 	switch {
 	case a != nil:
@@ -61,29 +64,21 @@ func (w *crew) take(leaves bool) *attempt {
 	return a
 }
 
-// finished says that a worker looks for more.
-func (w *crew) finished() {
-	w.mu.Lock()
-	w.free++
-	w.mu.Unlock()
-}
-
 // work is what a worker does. It runs attempts of one request until that is complete
 // or goes back to the queue without its connection, and then others.
 func (c *core) work() {
-	for {
-		a := c.crew.take(false)
+	for begun := false; ; begun = true {
+		a := c.crew.take(begun, false)
 		if a == nil {
 			if !c.gate.word.shutting() {
 				runtime.Gosched()
 			}
-			if a = c.crew.take(true); a == nil {
+			if a = c.crew.take(false, true); a == nil {
 				return
 			}
 		}
 		for a != nil {
 			a = c.try(a)
 		}
-		c.crew.finished()
 	}
 }

@@ -91,7 +91,7 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 		return c.giveUp(a)
 	case limited:
 		c.emit(event.Event{Kind: event.Requeued, Request: r.seq, Attempt: a.n, Scope: refused[0].String()})
-		return fate{back: true, pause: a.pause}
+		return fate{back: true, pause: a.ails().pause}
 	case c.retry == nil:
 		return fate{err: returned(err)}
 	}

@@ -18,7 +18,7 @@ type door struct {
 	head, tail *request // submitted, linked by next
 	inbox      int      // how many those are
 	msgs       []message
-	seq        atomic.Uint64 // the number of the last request; written under mu
+	seq        atomic.Uint64 // the number of the last request; for those of the inbox raised under mu, so that it is in order
 	waiting    int           // accepted requests that have not started: what MaxQueue bounds
 	most       int
 	overflow   Overflow
@@ -180,11 +180,7 @@ func (d *door) returning() bool {
 }
 
 // number returns a number for a request that does not come through the door.
-func (d *door) number() uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.seq.Add(1)
-}
+func (d *door) number() uint64 { return d.seq.Add(1) }
 
 // post leaves a message for the actor.
 func (d *door) post(m message) {

@@ -30,7 +30,7 @@ func TestEldestIsThatOfALookAtEveryLane(t *testing.T) {
 				if rng.IntN(2) == 0 {
 					r.history().order = 2 * seq
 				}
-				s.add(s.lane(r.class.Load().laneKey, forever), r, true)
+				s.add(s.lane(*r.class.Load().laneKey, forever), r, true)
 			case n == 7 && s.n > 0:
 				for l := range s.lanes.all {
 					all := l.all()

@@ -316,7 +316,7 @@ func compareWithModel(t *testing.T, seed uint64) {
 			r := began[i]
 			began = slices.Delete(began, i, i+1)
 			was := r.class.Load()
-			l := s.lane(was.laneKey, forever)
+			l := s.lane(*was.laneKey, forever)
 			if l.n == 0 {
 				l.weight = was.weight
 			}

@@ -20,11 +20,13 @@ const forever = math.MaxInt64
 // Times are nanoseconds of the governor's clock, whose base is base.
 type gate struct {
 	word word
-	_    [56]byte // what follows is hardly ever written
+	_    [56]byte // what follows is written by calls that are not inline
 
 	seq     atomic.Uint64 // number of the last start but for inline calls
-	lax     atomic.Bool   // the limits let everything pass; written under mu
 	unasked atomic.Uint64 // attempts that passed the limits unasked and went well
+	_       [48]byte      // what follows is hardly ever written
+
+	lax     atomic.Bool   // the limits let everything pass; written under mu
 	stirred atomic.Bool   // changed or debts has something; written under mu
 	panics  atomic.Uint64 // of the guess schedule
 	base    time.Time

@@ -155,7 +155,10 @@ func (l *Lease) Release(err error) {
 	}
 	a := l.in.attempt()
 	a.mu.Lock()
-	a.held = err
+	if err != nil {
+		told := err // so that only an error costs an allocation
+		a.held = &told
+	}
 	a.mu.Unlock()
 	t := &rerun[struct{}, struct{}]{}
 	call.settle(t, &t.request, outcome{kind: ran})

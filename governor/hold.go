@@ -42,7 +42,8 @@ func Hold(ctx context.Context) (release func(error)) {
 		released = true
 		a.holds--
 		if err != nil && a.held == nil {
-			a.held = err
+			told := err // so that only an error costs an allocation
+			a.held = &told
 		}
 		last := a.holds == 0 && a.ended
 		a.mu.Unlock()

@@ -300,7 +300,8 @@ func (i *inlined[S, C]) settle(t task, r **request, out outcome) {
 	a.r.mu.Lock() // Close may have abandoned it
 	a.r.task = t
 	a.r.mu.Unlock()
-	a.cell, a.lax, a.charged, a.out = i.cell, i.lax, i.charged, out
+	i.in.extend().cell = i.cell
+	a.lax, a.charged, a.out = i.lax, i.charged, out
 	if i.conn {
 		a.lease = i.loan
 	}
@@ -324,7 +325,7 @@ func (c *core) settleApart(a *attempt) (next *attempt) {
 	go func() {
 		defer close(done)
 		defer func() { next = c.settle(a) }()
-		if l := a.key; a.cell != nil && c.weight != nil && l != a.r.sel().alone { // it may go back into the queue
+		if l := a.key; a.life.in != nil && c.weight != nil && l != a.r.sel().alone { // it may go back into the queue
 			l.weight = c.weigh(l.tenant)
 		}
 	}()

@@ -17,7 +17,7 @@ type laneKey struct {
 // class is what requests have in common that ask for the same: the key of their
 // lane, and the lane once the actor has brought them there.
 type class struct {
-	laneKey
+	*laneKey
 	weight int32 // of the tenant; 0: not asked, as for a request without a tenant
 	lane   *lane
 	att    *attempt // of the one request that runs; see attempt.class
@@ -26,8 +26,15 @@ type class struct {
 // lane is the queue of one selector, tenant, bucket and priority, in submission
 // order. The actor owns it.
 type lane struct {
-	class // its key is not changed, even when nothing is left in the lane
+	class
 	laneState
+	key laneKey // what class names; not changed, even when nothing is left in the lane
+}
+
+func newLane(key *laneKey, weight int32) *lane {
+	l := &lane{key: *key}
+	l.class = class{laneKey: &l.key, weight: weight, lane: l}
+	return l
 }
 
 // laneState is all of a lane that begins anew with it.

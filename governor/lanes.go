@@ -10,7 +10,7 @@ type lanes struct {
 }
 
 func (ls *lanes) get(key *laneKey) *lane {
-	if ls.used && ls.one.laneKey == *key {
+	if ls.used && ls.one.key == *key {
 		return ls.one
 	}
 	return ls.more[*key]
@@ -27,9 +27,8 @@ func (ls *lanes) len() int {
 func (ls *lanes) add(key *laneKey) *lane {
 	l := ls.one
 	switch {
-	case ls.used || l == nil || l.laneKey != *key:
-		l = new(lane)
-		l.class = class{laneKey: *key, lane: l}
+	case ls.used || l == nil || l.key != *key:
+		l = newLane(key, 0)
 	default: // those that began in it know it for its key and its weight
 		l.laneState = laneState{}
 	}
@@ -48,8 +47,8 @@ func (ls *lanes) add(key *laneKey) *lane {
 func (ls *lanes) remove(l *lane) {
 	if ls.used && ls.one == l {
 		ls.used = false
-	} else if ls.more[l.laneKey] == l {
-		delete(ls.more, l.laneKey)
+	} else if ls.more[l.key] == l {
+		delete(ls.more, l.key)
 	}
 }
 

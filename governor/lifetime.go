@@ -24,7 +24,12 @@ type lifetime struct {
 	// mu guards what follows. Under it contexts are made, but not ended: that calls
 	// what others have tied to them.
 	mu   sync.Mutex
-	ctx  context.Context // nil until somebody is to be told of its end
+	real *ending // nil until somebody is to be told of its end
+}
+
+// ending is a context of package context, and what ends it.
+type ending struct {
+	context.Context
 	stop context.CancelCauseFunc
 }
 
@@ -36,26 +41,27 @@ const (
 )
 
 // real returns the context that a stands for. The caller holds life.mu.
-func (a *attempt) real() context.Context {
+func (a *attempt) real() *ending {
 	l := &a.life
-	if l.ctx == nil {
+	if l.real == nil {
 		was := l.state.Swap(made)
-		l.ctx, l.stop = context.WithCancelCause(a.r.ctx)
+		l.real = new(ending)
+		l.real.Context, l.real.stop = context.WithCancelCause(a.r.ctx)
 		a.limit()
 		if was == spent {
-			l.stop(nil) // nobody knows it yet
+			l.real.stop(nil) // nobody knows it yet
 		}
 	}
-	return l.ctx
+	return l.real
 }
 
 // limit gives the context that there is the attempt's timeout. The caller holds
 // life.mu.
 func (a *attempt) limit() {
 	if l := &a.life; l.until != 0 {
-		end := l.stop
-		timed, stop := context.WithDeadline(l.ctx, a.core.gate.time(l.until))
-		l.ctx, l.stop = timed, func(cause error) { end(cause); stop() }
+		end := l.real.stop
+		timed, stop := context.WithDeadline(l.real.Context, a.core.gate.time(l.until))
+		l.real = &ending{timed, func(cause error) { end(cause); stop() }}
 	}
 }
 
@@ -64,7 +70,7 @@ func (a *attempt) expire(at int64) {
 	l := &a.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.until = at; l.ctx != nil { // it was needed to open a connection
+	if l.until = at; l.real != nil { // it was needed to open a connection
 		a.limit()
 	}
 }
@@ -80,8 +86,7 @@ func (a *attempt) cancel(cause error) {
 		return
 	}
 	l.mu.Lock()
-	a.real()
-	stop := l.stop
+	stop := a.real().stop
 	l.mu.Unlock()
 	stop(cause)
 }
@@ -143,7 +148,7 @@ func (a *attempt) Value(key any) any {
 	ctx := a.r.ctx
 	if l.state.Load() == made {
 		l.mu.Lock()
-		ctx = a.real()
+		ctx = a.real().Context
 		l.mu.Unlock()
 	}
 	return ctx.Value(key) // where there is one, so that a passes for a context of package context

@@ -45,9 +45,8 @@ func (n *names[S]) get(sel S, c *core) (*selector, error) {
 		return s, err
 	}
 	fresh := &named[S]{selector{core: c, value: sel, name: text(sel)}, sel} // may call a String method: no lock
-	fresh.plain.sel = &fresh.selector
-	fresh.alone = &lane{class: class{laneKey: fresh.plain.laneKey}}
-	fresh.alone.class.lane = fresh.alone
+	fresh.alone = newLane(&laneKey{sel: &fresh.selector}, 0)
+	fresh.plain.laneKey = &fresh.alone.key
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.m[sel]; s != nil {

@@ -61,7 +61,7 @@ func (c *core) letBe(a *attempt, refused []throttle.Scope, now int64) fate {
 	case len(refused) > 0:
 		sc := a.scopes()
 		cd := c.gate.cooldown(&sc)
-		if until := add(now, a.pause); cd.until < until {
+		if until := add(now, a.ails().pause); cd.until < until {
 			cd = cooldown{scope: throttle.Scope{Level: throttle.Request}, until: until}
 		}
 		if err := c.tooLong(r, cd, now); err != nil {

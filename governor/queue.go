@@ -14,7 +14,7 @@ func (c *core) arrive(r *request, now int64) {
 	c.count.submitted.Add(1)
 	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
 	asked := r.class.Load()
-	l := c.sched.lane(asked.laneKey, c.maxKeys)
+	l := c.sched.lane(*asked.laneKey, c.maxKeys)
 	if l == nil {
 		c.turnAway(r, ErrTooManyKeys)
 		return
@@ -225,7 +225,7 @@ func (c *core) rejoin(r *request, now int64) {
 		r.hist.aside, r.hist.order = false, 2*c.door.newest()
 	}
 	was := r.class.Load()
-	key := was.laneKey
+	key := *was.laneKey
 	key.kept = r.hist != nil && r.hist.kept != nil
 	l := c.sched.lane(key, math.MaxInt)
 	if l.weight == 0 { // its lane is not the one it left

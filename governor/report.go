@@ -122,7 +122,7 @@ func (c *core) tell(a *attempt, quotas []throttle.Quota, refused bool) {
 	cost := int64(0)
 	for i := range qs {
 		q := &qs[i]
-		q.Scope = own(q.Scope, &a.key.laneKey)
+		q.Scope = own(q.Scope, &a.key.key)
 		c.tidy(q, at)
 		if counted(c.limits, q.Unit) {
 			cost = max(cost, q.Cost)
@@ -271,15 +271,15 @@ func (g *gate) settleUp(now int64, a *attempt) {
 		return
 	}
 	a.charged = false
-	if !a.metered || int(a.used) == a.cost {
-		g.settle(t, &sc, a.cost)
+	if !a.metered || a.used == a.cost {
+		g.settle(t, &sc, int(a.cost))
 		return
 	}
 	g.owe(a)
 	used := int(a.used)
 	for i := range g.limits {
 		l := &g.limits[i]
-		key, cost, u := sc[l.Per].Key, l.of(a.cost), l.of(used)
+		key, cost, u := sc[l.Per].Key, l.of(int(a.cost)), l.of(used)
 		if r, ok := l.Limiter.(limiter.Rater); ok && u > cost {
 			if rate := r.Rate(t, key); rate > 0 {
 				if most := float64(cost) + rate*a.core.maxCooldown.Seconds(); float64(u) > most {
@@ -305,7 +305,7 @@ func (g *gate) owe(a *attempt) {
 	if g.word.minded() { // otherwise nobody waits that it would be fair to
 		g.stirred.Store(true)
 		g.indebted.Store(true)
-		g.debts = append(g.debts, debt{a.key, max(1, int(a.used)) - max(1, a.cost), int(a.waited)})
+		g.debts = append(g.debts, debt{a.key, max(1, int(a.used)) - max(1, int(a.cost)), int(a.waited)})
 	}
 }
 

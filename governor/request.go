@@ -2,6 +2,7 @@ package governor
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -296,6 +297,9 @@ func (r *request) wait(ctx context.Context) error {
 	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && c.spent(r.sel())) {
 		return &executed{ErrReentrant} // the request goes on
 	}
+	// A closure that is soon over mostly is so when whatever else is ready has had its
+	// turn, which costs a third of what it does to be put to sleep and woken.
+	runtime.Gosched()
 	r.listen(c, ctx.Done())
 	r.mu.Lock()
 	state = r.state

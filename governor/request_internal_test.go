@@ -19,6 +19,15 @@ func TestWaitingRequestFitsItsSizeClass(t *testing.T) {
 	}
 }
 
+func TestAttemptFitsItsSizeClass(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("the sizes are those of a 64-bit machine")
+	}
+	if size := unsafe.Sizeof(attempt{}); size > 288 {
+		t.Errorf("an attempt takes %d B, want at most 288", size)
+	}
+}
+
 func TestBellIsRungOnlyForWhoSleeps(t *testing.T) {
 	c, r, a := new(core), new(attended[int, int]), new(attempt)
 	r.task = r

@@ -34,8 +34,8 @@ func (c *core) track(a *attempt) {
 // untrack takes a out. It is an attempt's last act: an actor that waits for the
 // end is woken by it.
 func (c *core) untrack(a *attempt) {
-	if a.cell != nil {
-		a.cell.call.Store(nil)
+	if in := a.life.in; in != nil {
+		in.extend().cell.call.Store(nil)
 		if c.gate.word.shutting() {
 			c.wakeUp()
 		}

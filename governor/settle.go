@@ -90,16 +90,20 @@ func (c *core) attemptEnded(a *attempt) {
 // from.
 func (a *attempt) look() {
 	if a.seq != 0 && a.Err() != nil {
-		a.midway = context.Cause(a)
-		a.gone = a.r.cause() != nil
+		t := a.ill()
+		t.midway, t.gone = context.Cause(a), a.r.cause() != nil
 	}
 }
 
 // settleHeld ends an attempt whose closure had returned well when the last hold
-// ended with a.held. The request is complete.
+// ended with its error. The request is complete.
 func (c *core) settleHeld(a *attempt) {
 	a.look()
-	a.out = outcome{ran, a.held}
+	var held error
+	if a.held != nil {
+		held = *a.held
+	}
+	a.out = outcome{ran, held}
 	a.over = c.now()
 	c.attemptEnded(a)
 	var refused []throttle.Scope
@@ -111,9 +115,9 @@ func (c *core) settleHeld(a *attempt) {
 			c.returnConn(a)
 		}
 	}()
-	if a.held != nil {
-		refused = c.learn(a, a.held)
-		c.judge(a, a.held)
+	if held != nil {
+		refused = c.learn(a, held)
+		c.judge(a, held)
 	}
 }
 
@@ -171,7 +175,7 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 
 // keeps reports whether a, which goes on, keeps its slot and its connection.
 func (a *attempt) keeps() bool {
-	if a.r.flags&keepConn == 0 || a.bad || a.midway != nil || a.r.hist != nil && a.r.hist.aside {
+	if a.r.flags&keepConn == 0 || a.bad || a.ails().midway != nil || a.r.hist != nil && a.r.hist.aside {
 		return false
 	}
 	switch a.out.kind {
@@ -270,11 +274,12 @@ func (c *core) releaseSlot(a *attempt, wake bool) {
 func (c *core) returnConn(a *attempt) {
 	ls := a.lease
 	a.lease = nil
+	ill := a.ails()
 	switch o := a.out; {
-	case a.gone:
+	case ill.gone:
 		ls.Discard(nil) // the caller left in mid-call: that says nothing about the pool's server
-	case a.midway != nil:
-		ls.Discard(a.midway)
+	case ill.midway != nil:
+		ls.Discard(ill.midway)
 	case a.bad, o.kind == panicked:
 		ls.Discard(o.err)
 	case o.kind == exited && !a.body:
@@ -289,11 +294,11 @@ func (c *core) returnConn(a *attempt) {
 // verdict is what the breaker makes of the attempt.
 func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 	switch o := a.out; {
-	case a.seq == 0, len(refused) > 0, a.body, a.stalled:
+	case a.seq == 0, len(refused) > 0, a.body, a.ails().stalled:
 		return breaker.Neutral
 	case o.good():
 		return breaker.Success
-	case o.kind == ran && a.gone:
+	case o.kind == ran && a.ails().gone:
 		return breaker.Neutral
 	case o.kind > panicked:
 		return breaker.Neutral

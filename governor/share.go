@@ -183,7 +183,7 @@ const mostOwed = 1 << 60
 // has nothing that waits owes nothing.
 func (s *sched) owe(d debt) {
 	s.ready.keep(d, s.ready.owe(d))
-	l := s.lanes.get(&d.lane.laneKey)
+	l := s.lanes.get(&d.lane.key)
 	switch {
 	case l == nil:
 	case l.turns != nil && l.turns != &s.ready:

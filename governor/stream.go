@@ -102,7 +102,7 @@ func (s *streamed[C, T]) run(a *attempt) error {
 		}
 		a.body, s.stopped = false, false
 		if !s.returned() {
-			a.stalled = true
+			a.ill().stalled = true
 			return ErrStreamStalled
 		}
 	}

@@ -221,9 +221,7 @@ func (s *selector) apart(k *class) *lane {
 	if k == &s.plain {
 		return s.alone
 	}
-	l := &lane{class: class{laneKey: k.laneKey, weight: k.weight}}
-	l.class.lane = l
-	return l
+	return newLane(k.laneKey, k.weight)
 }
 
 // class returns the class of a request for s whose tenant has the given weight.
@@ -231,6 +229,10 @@ func (s *selector) class(a *Ask, weight int32) *class {
 	if a.plain() {
 		return &s.plain
 	}
-	key := laneKey{sel: s, tenant: a.Tenant, bucket: a.Bucket, priority: int32(a.Priority)}
-	return &class{laneKey: key, weight: weight}
+	k := &struct {
+		class
+		key laneKey
+	}{key: laneKey{sel: s, tenant: a.Tenant, bucket: a.Bucket, priority: int32(a.Priority)}}
+	k.class = class{laneKey: &k.key, weight: weight}
+	return &k.class
 }
