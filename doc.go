@@ -42,6 +42,8 @@
 //   - grpcx: interceptors that govern a gRPC connection's calls, and limit a
 //     server's; and what turns errors and trailers into what adapters read.
 //   - store/mysqlstore: an engine of store on MariaDB or MySQL.
+//   - telemetry: metrics, spans and log records of governors and policies, through
+//     OpenTelemetry; with a Grafana dashboard and alerts for Prometheus.
 //   - examples: programs to run and copy from; begin with examples/googleads.
 //   - examples/clients: well-known clients of APIs, each governed by one transport.
 //   - bench: what things cost, as ratios to doing without.

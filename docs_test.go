@@ -25,8 +25,8 @@ var update = flag.Bool("update", false, "write the examples into the pages of do
 // mechanisms are what has a page, docs/<name>.md, with an example.
 var mechanisms = []string{
 	"adaptive", "backoff", "breaker", "budget", "bulkhead", "cache", "chaos", "collapse",
-	"composition", "dashboard", "fallback", "hedge", "httpx", "limiter", "mysqlstore", "registry", "retry", "saga", "store", "timeout",
-	"vendors",
+	"composition", "dashboard", "fallback", "hedge", "httpx", "limiter", "mysqlstore", "registry", "retry", "saga", "store",
+	"telemetry", "timeout", "vendors",
 }
 
 func TestEveryMechanismHasAPageWithAnExample(t *testing.T) {

@@ -1,13 +1,9 @@
 package telemetry
 
 import (
-	"cmp"
-	"context"
 	"slices"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/flyball-go/flyball/governor"
 )
@@ -37,15 +33,46 @@ type kind uint8
 
 const (
 	counter kind = iota // only grows while a governor lives
-	gauge
+	updown              // can be added up over governors
+	gauge               // cannot
 )
 
-// emit takes a value with the attributes that it has beside the governor's.
-type emit func(v float64, with ...attribute.KeyValue)
+// emit takes a value, with the attribute that it has beside the governor's, or, of
+// ownLabel, those that are given.
+type emit func(v float64, l label, own ...attribute.KeyValue)
+
+// label is an attribute whose values are known beforehand. Sets with them are made
+// once for each governor, not whenever it is collected.
+type label int
+
+const (
+	noLabel label = iota
+	succeeded
+	failed
+	dropped
+	refused
+	waited
+	idle
+	used
+	opening
+	closing
+	median
+	p90
+	p99
+	longest
+	ownLabel // that is not known before
+)
+
+var labels = [ownLabel]attribute.KeyValue{
+	succeeded: keyOutcome.String("succeeded"), failed: keyOutcome.String("failed"),
+	dropped: keyOutcome.String("dropped"), refused: keyOutcome.String("refused"), waited: keyOutcome.String("waited"),
+	idle: keyState.String("idle"), used: keyState.String("used"), opening: keyState.String("opening"), closing: keyState.String("closing"),
+	median: keyQuantile.String("0.5"), p90: keyQuantile.String("0.9"), p99: keyQuantile.String("0.99"), longest: keyQuantile.String("1"),
+}
 
 // one reads a number without attributes.
 func one[N uint64 | int](of func(*governor.Stats) N) func(*governor.Stats, emit) {
-	return func(s *governor.Stats, e emit) { e(float64(of(s))) }
+	return func(s *governor.Stats, e emit) { e(float64(of(s)), noLabel) }
 }
 
 // The instruments. Their order is that of the documentation.
@@ -53,12 +80,12 @@ func instruments(scopes int) []instrument {
 	return []instrument{
 		{"flyball.requests.submitted", "{request}", "Requests that were accepted.", counter,
 			one(func(s *governor.Stats) uint64 { return s.Submitted })},
-		{"flyball.requests", "{request}", "Requests that have ended, by outcome: refused ones were never accepted, dropped ones ended in the queue.", counter, outcomes},
+		{"flyball.requests.ended", "{request}", "Requests that have ended, by outcome: refused ones were never accepted, dropped ones ended in the queue.", counter, outcomes},
 		{"flyball.requests.gave_up", "{request}", "Requests whose attempts, or time, ran out.", counter,
 			one(func(s *governor.Stats) uint64 { return s.GaveUp })},
 		{"flyball.requests.overflowed", "{request}", "Requests that a full queue refused or dropped.", counter,
 			one(func(s *governor.Stats) uint64 { return s.Overflow })},
-		{"flyball.attempts", "{attempt}", "Runs of closures.", counter,
+		{"flyball.attempts.started", "{attempt}", "Runs of closures.", counter,
 			one(func(s *governor.Stats) uint64 { return s.Started })},
 		{"flyball.attempts.limited", "{attempt}", "Attempts that the vendor refused for the rate of calls.", counter,
 			one(func(s *governor.Stats) uint64 { return s.Limited })},
@@ -78,28 +105,28 @@ func instruments(scopes int) []instrument {
 			one(func(s *governor.Stats) uint64 { return s.Episodes })},
 		{"flyball.delays.clamped", "{delay}", "Delays a vendor asked for that were changed to permitted ones.", counter,
 			one(func(s *governor.Stats) uint64 { return s.Clamped })},
-		{"flyball.observed", "{request}", "Under Observe: requests that would have waited, or been refused.", counter, observed},
+		{"flyball.requests.observed", "{request}", "Under Observe: requests that would have waited, or been refused.", counter, observed},
 
 		{"flyball.cooldown.remaining", "s", "How long a scope cools yet; 0 while its traffic returns.", gauge, remaining(scopes)},
-		{"flyball.cooling", "{scope}", "Scopes that cool, or on their way back.", gauge,
+		{"flyball.cooling", "{scope}", "Scopes that cool, or on their way back.", updown,
 			one(func(s *governor.Stats) int { return len(s.Cooldowns) })},
-		{"flyball.queue.length", "{request}", "Requests that wait.", gauge,
+		{"flyball.queue.length", "{request}", "Requests that wait.", updown,
 			one(func(s *governor.Stats) int { return s.Queued })},
-		{"flyball.queue.limit", "{request}", "How many may wait.", gauge,
+		{"flyball.queue.limit", "{request}", "How many may wait.", updown,
 			one(func(s *governor.Stats) int { return s.MaxQueue })},
-		{"flyball.queue.lanes", "{lane}", "Lanes that they wait in.", gauge,
+		{"flyball.queue.lanes", "{lane}", "Lanes that they wait in.", updown,
 			one(func(s *governor.Stats) int { return s.LaneCount })},
-		{"flyball.slots.used", "{slot}", "Closures that run, holds, and opening connections.", gauge,
+		{"flyball.slots.usage", "{slot}", "Closures that run, holds, and opening connections.", updown,
 			one(func(s *governor.Stats) int { return s.InFlight })},
-		{"flyball.slots.limit", "{slot}", "How many may.", gauge,
+		{"flyball.slots.limit", "{slot}", "How many may.", updown,
 			one(func(s *governor.Stats) int { return s.Workers })},
-		{"flyball.paused", "1", "1 while starts are suspended by hand.", gauge,
-			func(s *governor.Stats, e emit) { e(bit(s.Paused)) }},
+		{"flyball.paused", "{governor}", "1 while starts are suspended by hand.", updown,
+			func(s *governor.Stats, e emit) { e(bit(s.Paused), noLabel) }},
 		{"flyball.limit.rate", "{permit}/s", "The rate that a limit keeps at present.", gauge, rates},
-		{"flyball.breaker.refusing", "1", "1 while the breaker refuses calls.", gauge,
+		{"flyball.breaker.refusing", "{breaker}", "1 while the breaker refuses calls.", updown,
 			func(s *governor.Stats, e emit) {
 				if s.Breaker != "" {
-					e(bit(s.Breaker != "ready"))
+					e(bit(s.Breaker != "ready"), noLabel)
 				}
 			}},
 		{"flyball.wait.quantile", "s", "How long attempts waited in the queue: quantiles since the governor was made.", gauge,
@@ -107,13 +134,13 @@ func instruments(scopes int) []instrument {
 		{"flyball.call.quantile", "s", "How long closures ran: quantiles since the governor was made.", gauge,
 			func(s *governor.Stats, e emit) { quantiles(s.Call, e) }},
 
-		{"flyball.pool.connections", "{connection}", "Connections, by state.", gauge, pooled(func(s *governor.Stats, e emit) {
-			e(float64(s.Pool.Idle), keyState.String("idle"))
-			e(float64(s.Pool.InUse), keyState.String("used"))
-			e(float64(s.Pool.Opening), keyState.String("opening"))
-			e(float64(s.Pool.Closing), keyState.String("closing"))
+		{"flyball.pool.connections", "{connection}", "Connections, by state.", updown, pooled(func(s *governor.Stats, e emit) {
+			e(float64(s.Pool.Idle), idle)
+			e(float64(s.Pool.InUse), used)
+			e(float64(s.Pool.Opening), opening)
+			e(float64(s.Pool.Closing), closing)
 		})},
-		{"flyball.pool.limit", "{connection}", "How many there may be.", gauge,
+		{"flyball.pool.limit", "{connection}", "How many there may be.", updown,
 			pooled(one(func(s *governor.Stats) int { return s.Pool.Max }))},
 		{"flyball.pool.created", "{connection}", "Connections that were opened.", counter,
 			pooled(one(func(s *governor.Stats) uint64 { return s.Pool.Created }))},
@@ -129,27 +156,30 @@ func instruments(scopes int) []instrument {
 }
 
 func outcomes(s *governor.Stats, e emit) {
-	e(float64(s.Succeeded), keyOutcome.String("succeeded"))
-	e(float64(s.Failed), keyOutcome.String("failed"))
-	e(float64(s.Dropped), keyOutcome.String("dropped"))
-	e(float64(s.Refused), keyOutcome.String("refused"))
+	e(float64(s.Succeeded), succeeded)
+	e(float64(s.Failed), failed)
+	e(float64(s.Dropped), dropped)
+	e(float64(s.Refused), refused)
 }
 
 func observed(s *governor.Stats, e emit) {
 	if s.Observe {
-		e(float64(s.WouldWait), keyOutcome.String("waited"))
-		e(float64(s.WouldRefuse), keyOutcome.String("refused"))
+		e(float64(s.WouldWait), waited)
+		e(float64(s.WouldRefuse), refused)
 	}
 }
 
 // remaining tells of the scopes that cool longest.
 func remaining(most int) func(*governor.Stats, emit) {
 	return func(s *governor.Stats, e emit) {
-		longest := slices.Clone(s.Cooldowns)
-		slices.SortStableFunc(longest, func(a, b governor.CooldownStats) int { return b.Until.Compare(a.Until) })
-		for _, c := range longest[:min(len(longest), max(most, 0))] {
+		if most <= 0 {
+			return
+		}
+		all := slices.Clone(s.Cooldowns)
+		slices.SortStableFunc(all, func(a, b governor.CooldownStats) int { return b.Until.Compare(a.Until) })
+		for _, c := range all[:min(len(all), most)] {
 			left := max(0, c.Until.Sub(s.Time))
-			e(left.Seconds(), keyScope.String(c.Scope.String()), keyLevel.String(c.Scope.Level.String()), keyPhase.String(c.Phase))
+			e(left.Seconds(), ownLabel, keyScope.String(text(c.Scope.String(), maxName)), keyLevel.String(c.Scope.Level.String()), keyPhase.String(c.Phase))
 		}
 	}
 }
@@ -157,7 +187,7 @@ func remaining(most int) func(*governor.Stats, emit) {
 func rates(s *governor.Stats, e emit) {
 	for i, l := range s.Limits {
 		if l.Rate > 0 {
-			e(l.Rate, keyLimit.Int(i), keyLevel.String(l.Per.String()))
+			e(l.Rate, ownLabel, keyLimit.Int(i), keyLevel.String(l.Per.String()))
 		}
 	}
 }
@@ -166,12 +196,10 @@ func quantiles(l governor.Latency, e emit) {
 	if l.Count == 0 {
 		return
 	}
-	for _, q := range []struct {
-		name string
-		d    time.Duration
-	}{{"0.5", l.P50}, {"0.9", l.P90}, {"0.99", l.P99}, {"1", l.Max}} {
-		e(q.d.Seconds(), keyQuantile.String(q.name))
-	}
+	e(l.P50.Seconds(), median)
+	e(l.P90.Seconds(), p90)
+	e(l.P99.Seconds(), p99)
+	e(l.Max.Seconds(), longest)
 }
 
 // pooled is for governors with a pool only.
@@ -188,28 +216,4 @@ func bit(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// made is an instrument of a Telemetry.
-type made struct {
-	instrument
-	metric.Float64Observable
-}
-
-// observe tells all that Stats say of the watched governors.
-func (t *Telemetry) observe(_ context.Context, o metric.Observer) error {
-	for _, w := range t.watched() {
-		s := w.handle.Stats()
-		for _, m := range t.made {
-			m.read(&s, func(v float64, with ...attribute.KeyValue) {
-				o.ObserveFloat64(m.Float64Observable, v, w.attrs, metric.WithAttributes(with...))
-			})
-		}
-	}
-	return nil
-}
-
-// byName sorts so that governors are told of in one order.
-func byName(a, b *watch) int {
-	return cmp.Or(cmp.Compare(a.handle.Name(), b.handle.Name()), cmp.Compare(a.number, b.number))
 }

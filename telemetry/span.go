@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flyball-go/flyball/governor"
@@ -18,7 +19,7 @@ import (
 // The events and attributes of spans.
 const (
 	eventStarted = "flyball.attempt.started" // with keyAttempt and keyWaited
-	eventEnded   = "flyball.attempt.ended"   // with keyAttempt and, if it failed, keyError
+	eventEnded   = "flyball.attempt.ended"   // with keyAttempt and, if it failed, keyError and error.type
 	eventItem    = "flyball.stream.first_item"
 
 	keyAttempt  = attribute.Key("flyball.attempt")
@@ -73,8 +74,7 @@ func Stream[S comparable, C, T any](ctx context.Context, t *Telemetry, g *govern
 		var last error
 		items := 0
 		for v, err := range governor.Stream(ctx, g, sel, func(ctx context.Context, conn C) iter.Seq2[T, error] {
-			r.started()
-			return fn(ctx, conn)
+			return attempt(r, fn(ctx, conn))
 		}) {
 			if last = err; err == nil {
 				if items++; items == 1 {
@@ -85,7 +85,6 @@ func Stream[S comparable, C, T any](ctx context.Context, t *Telemetry, g *govern
 				break
 			}
 		}
-		r.ended(r.number(), last)
 		r.finish(last)
 	}
 }
@@ -104,11 +103,8 @@ func (t *Telemetry) begin(ctx context.Context, h governor.Handle) (context.Conte
 	if ctx == nil {
 		return nil, nil // which the governor refuses
 	}
-	name := h.Name()
-	if name == "" {
-		name = "flyball"
-	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(t.cfg.Attributes...), trace.WithAttributes(keyGovernor.String(h.Name())))
+	name := text(h.Name(), maxName)
+	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(t.cfg.Attributes...), trace.WithAttributes(keyGovernor.String(name)))
 	if !span.IsRecording() {
 		span.End()
 		return ctx, nil
@@ -123,6 +119,23 @@ func attempts[C, R any](r *request, fn func(context.Context, C) (R, error)) func
 		defer func() { r.ended(n, err) }()
 		v, err = fn(ctx, conn)
 		return v, err
+	}
+}
+
+// attempt tells of a stream's attempt: it begins with its first item, or the wait for
+// it, and ends with its last.
+func attempt[T any](r *request, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		n := r.started()
+		last := errGone
+		defer func() { r.ended(n, last) }()
+		for v, err := range seq {
+			if last = err; !yield(v, err) {
+				return
+			}
+			last = errGone
+		}
+		last = nil
 	}
 }
 
@@ -142,12 +155,9 @@ func (r *request) ended(n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since = time.Now()
-	if n == 0 {
-		return
-	}
 	with := []attribute.KeyValue{keyAttempt.Int(n)}
 	if err != nil {
-		with = append(with, keyError.String(text(err)))
+		with = append(with, keyError.String(text(err.Error(), maxError)), semconv.ErrorType(err))
 	}
 	r.span.AddEvent(eventEnded, trace.WithTimestamp(r.since), trace.WithAttributes(with...))
 }
@@ -164,6 +174,7 @@ func (r *request) finish(err error) {
 	if err == nil {
 		return
 	}
+	r.span.SetAttributes(semconv.ErrorType(err))
 	if governor.IsRefused(err) {
 		r.span.SetAttributes(keyRefused.Bool(true))
 	}
@@ -173,14 +184,7 @@ func (r *request) finish(err error) {
 	}](err); ok {
 		r.span.SetAttributes(keyRetryIn.Float64(later.RetryAfter().Seconds()))
 	}
-	r.span.SetStatus(codes.Error, text(err))
-}
-
-// text is an error's, of a length that exporters take.
-func text(err error) string {
-	const most = 1024
-	s := err.Error()
-	return s[:min(len(s), most)]
+	r.span.SetStatus(codes.Error, text(err.Error(), maxError))
 }
 
 // Span is a layer for chains of policies that are used alone, outermost: a span
@@ -202,7 +206,8 @@ func (s *spans) Wrap(next policy.Handler) policy.Handler {
 		defer span.End()
 		err := c.WithContext(ctx, next)
 		if err != nil {
-			span.SetStatus(codes.Error, text(err))
+			span.SetAttributes(semconv.ErrorType(err))
+			span.SetStatus(codes.Error, text(err.Error(), maxError))
 		}
 		return err
 	}

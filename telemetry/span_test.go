@@ -79,7 +79,7 @@ func TestASpanTellsOfEachAttemptAndItsWait(t *testing.T) {
 		require.Equal(t, codes.Unset, s.Status().Code)
 		require.Equal(t, []any{
 			"0s flyball.attempt.started", map[string]any{"flyball.attempt": int64(1), "flyball.waited": 0.0},
-			"1s flyball.attempt.ended", map[string]any{"flyball.attempt": int64(1), "error.message": governortest.Limited(15 * time.Second).Error()},
+			"1s flyball.attempt.ended", map[string]any{"flyball.attempt": int64(1), "error.message": governortest.Limited(15 * time.Second).Error(), "error.type": "*governortest.Refusal"},
 			"16s flyball.attempt.started", map[string]any{"flyball.attempt": int64(2), "flyball.waited": 15.0},
 			"17s flyball.attempt.ended", map[string]any{"flyball.attempt": int64(2)},
 		}, story(s))
@@ -220,7 +220,7 @@ func TestALayerIsASpanAroundWhatIsInside(t *testing.T) {
 	s := spans.Ended()[0]
 	require.Equal(t, "lookup", s.Name())
 	require.Equal(t, "not found", s.Status().Description)
-	require.Equal(t, map[string]any{"region": "eu"}, attrs(s.Attributes()))
+	require.Equal(t, map[string]any{"region": "eu", "error.type": "*errors.errorString"}, attrs(s.Attributes()))
 	require.Equal(t, "span(lookup)", tel.Span("lookup").String())
 }
 

@@ -28,6 +28,13 @@ import (
 // "name{key=value,...}". A histogram's is how many it has.
 type reading map[string]float64
 
+// additive are the metrics that go up and down, and are added up over governors.
+var additive = map[string]bool{
+	"flyball.cooling": true, "flyball.queue.length": true, "flyball.queue.limit": true, "flyball.queue.lanes": true,
+	"flyball.slots.usage": true, "flyball.slots.limit": true, "flyball.paused": true, "flyball.breaker.refusing": true,
+	"flyball.pool.connections": true, "flyball.pool.limit": true,
+}
+
 func read(t *testing.T, from *metric.ManualReader) reading {
 	t.Helper()
 	var data metricdata.ResourceMetrics
@@ -47,7 +54,7 @@ func read(t *testing.T, from *metric.ManualReader) reading {
 		for _, m := range scope.Metrics {
 			switch d := m.Data.(type) {
 			case metricdata.Sum[float64]:
-				require.True(t, d.IsMonotonic, m.Name)
+				require.Equal(t, !additive[m.Name], d.IsMonotonic, m.Name)
 				for _, p := range d.DataPoints {
 					add(m.Name, p.Attributes, p.Value)
 				}
@@ -167,11 +174,11 @@ func TestMetricsSayWhatStatsSay(t *testing.T) {
 		q("flyball.call.quantile", s.Call)
 		for name, v := range map[string]float64{
 			"requests.submitted": float64(s.Submitted), "requests.gave_up": float64(s.GaveUp), "requests.overflowed": float64(s.Overflow),
-			"attempts": float64(s.Started), "attempts.limited": float64(s.Limited), "attempts.retried": float64(s.Retried),
+			"attempts.started": float64(s.Started), "attempts.limited": float64(s.Limited), "attempts.retried": float64(s.Retried),
 			"attempts.again": float64(s.Again), "attempts.stuck": float64(s.Stuck), "panics": float64(s.Panics),
 			"hook.panics": float64(s.Hooks + s.BadVendor), "events.dropped": float64(s.Events), "cooldowns": float64(s.Episodes),
 			"delays.clamped": float64(s.Clamped), "cooling": float64(len(s.Cooldowns)), "queue.length": float64(s.Queued),
-			"queue.limit": 20, "queue.lanes": float64(s.LaneCount), "slots.used": float64(s.InFlight), "slots.limit": 3,
+			"queue.limit": 20, "queue.lanes": float64(s.LaneCount), "slots.usage": float64(s.InFlight), "slots.limit": 3,
 			"paused": 0, "breaker.refusing": 0,
 			"pool.limit": 3, "pool.created": float64(s.Pool.Created), "pool.failed": float64(s.Pool.Failed),
 			"pool.reused": float64(s.Pool.Reused), "pool.stolen": float64(s.Pool.Stolen), "pool.discarded": float64(s.Pool.Discarded),
@@ -179,7 +186,7 @@ func TestMetricsSayWhatStatsSay(t *testing.T) {
 			got.take(t, "flyball."+name, "governor=acme", v)
 		}
 		for outcome, v := range map[string]uint64{"succeeded": s.Succeeded, "failed": s.Failed, "dropped": s.Dropped, "refused": s.Refused} {
-			got.take(t, "flyball.requests", "governor=acme,outcome="+outcome, float64(v))
+			got.take(t, "flyball.requests.ended", "governor=acme,outcome="+outcome, float64(v))
 		}
 		for state, v := range map[string]int{"idle": s.Pool.Idle, "used": s.Pool.InUse, "opening": s.Pool.Opening, "closing": s.Pool.Closing} {
 			got.take(t, "flyball.pool.connections", "governor=acme,state="+state, float64(v))
@@ -209,8 +216,8 @@ func TestObserveModeTellsWhatItWouldHaveDone(t *testing.T) {
 		_, err := governor.Do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { return 0, nil }))
 		require.NoError(t, err)
 		got := read(t, reader)
-		require.Equal(t, 1.0, got["flyball.observed{governor=acme,outcome=waited}"])
-		require.Contains(t, got, "flyball.observed{governor=acme,outcome=refused}")
+		require.Equal(t, 1.0, got["flyball.requests.observed{governor=acme,outcome=waited}"])
+		require.Contains(t, got, "flyball.requests.observed{governor=acme,outcome=refused}")
 	})
 }
 
@@ -285,10 +292,10 @@ func TestPoliciesUsedAloneAreCounted(t *testing.T) {
 			breaker.Do(t.Context(), b, func(context.Context) (int, error) { time.Sleep(time.Second); return 0, errors.New("down") })
 		}
 		got := read(t, reader)
-		got.take(t, "flyball.events", "event=breaker failure,name=db", 2)
+		got.take(t, "flyball.policy.events", "event=breaker failure,name=db", 2)
 		got.take(t, "flyball.policy.duration", "event=breaker failure,name=db", 2)
-		got.take(t, "flyball.events", "event=breaker state,name=db", 1)
-		got.take(t, "flyball.events", "event=breaker refused,name=db", 1)
+		got.take(t, "flyball.policy.events", "event=breaker state,name=db", 1)
+		got.take(t, "flyball.policy.events", "event=breaker refused,name=db", 1)
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 type governedDriver struct {
 	g     *governor.Governor[adsclient.Service, *adsclient.Client]
 	heard chan struct{} // closed when the meter has heard all there is to hear
+	stop  func()        // ends being measured
 }
 
 // newGoverned returns a driver whose calls limit lets through: one that learns
@@ -44,7 +45,13 @@ func newGoverned(o *options, m mode, sess *session, limit limiter.Limiter, p *pa
 		return nil, err
 	}
 	p.show(g)
-	d := &governedDriver{g, make(chan struct{})}
+	d := &governedDriver{g, make(chan struct{}), func() {}}
+	if o.watch != nil {
+		if d.stop, err = o.watch(g); err != nil {
+			g.Close()
+			return nil, err
+		}
+	}
 	g.Listen(func(e event.Event) {
 		if e.Kind == event.Closed {
 			close(d.heard)
@@ -105,4 +112,5 @@ func (d *governedDriver) close() {
 	if d.g.Close() == nil { // nothing runs any more
 		<-d.heard
 	}
+	d.stop()
 }

@@ -20,6 +20,9 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"github.com/flyball-go/flyball/examples/prometheus"
+	"github.com/flyball-go/flyball/telemetry"
 )
 
 // memoryLimit is where the garbage collector begins to work harder. Rows are
@@ -87,6 +90,15 @@ func runModes(ctx context.Context, o *options, stderr io.Writer) ([]*result, err
 		}
 		defer t.page.close()
 		fmt.Fprintf(stderr, "dashboard on http://%s/\n", t.page.listener.Addr())
+	}
+	if o.metrics != "" {
+		s, err := prometheus.Serve(o.metrics, telemetry.Config{})
+		if err != nil {
+			return nil, err
+		}
+		defer s.Close() // nothing is left to be told
+		fmt.Fprintln(stderr, "metrics:", s.URL)
+		o.watch = s.Telemetry.Watch
 	}
 	byMode := map[mode]*result{}
 	for _, m := range o.order() {
