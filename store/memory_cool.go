@@ -24,7 +24,11 @@ func (r *resource) cool(now int64, it *Item) (changed bool) {
 	for _, k := range it.Known {
 		c := r.scope(k.Scope)
 		if k.Left > 0 && (c == nil || c.gen < k.Gen) {
-			r.extend(k.Scope, now+int64(min(k.Left, MaxCool)), max(k.Gen, r.gen))
+			gen := k.Gen
+			if gen <= r.gen { // which somebody may have seen without this scope
+				gen = r.gen + 1
+			}
+			r.extend(k.Scope, now+int64(min(k.Left, MaxCool)), gen)
 			changed = true
 		}
 	}
