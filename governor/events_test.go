@@ -70,7 +70,7 @@ func hears[S comparable, C any](t *testing.T, cfg governor.Config[S, C], do func
 // they are about, in no order.
 func ordered() (kinds []event.Kind) {
 	for k := event.Submitted; k.String() != "invalid"; k++ {
-		if k != event.Depleted && k != event.PoolDiscarded {
+		if k != event.Depleted && k != event.PoolDiscarded && k != event.PoolCreated {
 			kinds = append(kinds, k)
 		}
 	}
@@ -227,11 +227,19 @@ func TestEventsOfConnections(t *testing.T) {
 		fn := func(err error) func(context.Context, int) (int, error) {
 			return func(context.Context, int) (int, error) { return 0, err }
 		}
+		rec := governortest.Record(g, event.PoolCreated, event.PoolDiscarded)
+		defer rec.Stop()
 		governor.Do(t.Context(), g, "a", fn(nil))
 		governor.Do(t.Context(), g, "b", fn(errDown))
+		synctest.Wait()
+		var got []string
+		for _, e := range rec.Events() {
+			got = append(got, words(e))
+		}
+		require.ElementsMatch(t, []string{`pool created 1s "a"`, `pool created 1s "b"`, `pool discarded "b" err`}, got)
 	},
-		"submitted #1", `pool created 1s "a"`, "started #1 .1 1s", "attempt ended #1 .1", "completed #1 .1", "idle",
-		"submitted #2", `pool stolen "a"`, `pool created 1s "b"`, "started #2 .1 1s", "attempt ended #2 .1 err", "completed #2 .1 err", "idle")
+		"submitted #1", "started #1 .1 1s", "attempt ended #1 .1", "completed #1 .1", "idle",
+		"submitted #2", `pool stolen "a"`, "started #2 .1 1s", "attempt ended #2 .1 err", "completed #2 .1 err", "idle")
 }
 
 func TestEventsOfTheEnd(t *testing.T) {
