@@ -19,6 +19,8 @@ type cell struct {
 	hinted  bool  // something happened meanwhile
 	told    bool  // the store knows of us
 	pending *Item // sent, and perhaps executed
+	lost    bool  // the store answers, but not about this key
+	pause   int64 // then, it is not asked before
 
 	// Of permits. What is taken comes from the lease that ends first.
 	leases  []lease
@@ -29,12 +31,10 @@ type cell struct {
 	usedEnd int64 // when the first of the leases ends that the others are of
 	need    int   // somebody waits for so many; 0: nobody
 	retryAt int64 // before, the store has none
-	level   int64 // how many to want
 	last    int64 // how many were granted last
 	gotAt   int64 // when
-	used    int64 // since the last item
-	usedAt  int64 // that item
-	rate    float64
+	low     int64 // with so few left, more are fetched
+	pace    pace
 	asked   int64 // when somebody did last
 	nodes   int
 	quota   []Limit // in force
@@ -58,33 +58,6 @@ type cell struct {
 	wantSlots  int64
 	busySlots  bool // one was taken since the last item
 	slotsUntil int64
-}
-
-// horizon is for how long ahead permits are fetched.
-func (c *cell) horizon() time.Duration {
-	if h := c.s.cfg.Horizon; h > 0 || len(c.quota) == 0 {
-		return h
-	}
-	h := 5 * time.Second
-	for _, l := range c.quota {
-		h = min(h, max(l.Per/12, 50*time.Millisecond))
-		switch l.Kind { // what a lease does not live for is lost
-		case Sliding:
-			h = min(h, l.Step()/2)
-		case Bucket:
-			h = min(h, l.Fill().Lease)
-		}
-	}
-	return h
-}
-
-// ahead is how many permits will be used within the horizon. Less than two are not
-// worth fetching: they would be stranded.
-func (c *cell) ahead() int64 {
-	if n := int64(c.rate * c.horizon().Seconds()); n >= 2 {
-		return n
-	}
-	return 0
 }
 
 // most is how many permits there can be at once.
@@ -112,6 +85,9 @@ func (c *cell) needed(now int64) {
 func (c *cell) next(now int64) int64 {
 	beat := now + int64(c.s.cfg.Interval)
 	c.needed(now)
+	if _, early := c.spare(now); early > now {
+		beat = min(beat, early)
+	}
 	switch {
 	case c.hinted || c.passed || c.member != nil && c.member.toSay():
 		return now

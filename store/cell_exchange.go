@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -26,11 +27,7 @@ func (c *cell) item(now int64) *Item {
 	it := &Item{Key: c.key, Seq: c.s.seq, Epoch: c.epoch, Seen: c.seen, Debt: min(c.debt, 1e9)}
 	c.debt -= it.Debt
 	c.pending, c.told = it, true
-	if past := now - c.usedAt; past > 0 {
-		if r := float64(c.used) / (float64(max(past, int64(time.Millisecond))) / 1e9); c.usedAt > 0 {
-			c.rate = (c.rate + r) / 2
-		}
-	}
+	c.pace.measure(now)
 	if c.share != nil {
 		it.Limits, it.Version = c.share.limits, c.share.version
 		c.wish(it, now)
@@ -46,7 +43,6 @@ func (c *cell) item(now int64) *Item {
 		c.busySlots = false
 		c.allowed = min(c.allowed, it.Held)
 	}
-	c.used, c.usedAt = 0, now
 	return it
 }
 
@@ -61,24 +57,22 @@ func (c *cell) wish(it *Item, now int64) {
 		it.Probe = ProbeWanted
 	}
 	switch {
-	case frozen && it.Probe == ProbeNothing, c.need == 0 && c.used == 0:
+	case frozen && it.Probe == ProbeNothing, c.unused(now):
 		it.Returned = c.give() // nobody uses them
-		c.level = max(1, c.level/2)
 	case it.Probe == ProbeWanted:
 		it.Want, it.Least = int64(c.need), int64(c.need)
 	case int64(c.need) > c.credit:
-		if it.Least = int64(c.need) - c.credit; c.last > 0 && now-c.gotAt <= int64(c.horizon()) {
-			c.level = 2 * max(c.level, c.last) // what came last was used up soon
-		} else {
-			c.level = max(1, c.level/2)
-		}
-		it.Want = max(it.Least, c.level, c.ahead()-c.credit)
-	default:
-		it.Want = max(0, c.ahead()-c.credit)
+		it.Least = int64(c.need) - c.credit
+		c.pace.top = max(c.pace.top, 2*c.last) // what came last was not enough
+		it.Want = max(it.Least, c.ahead(now)-c.credit)
+	case c.short(now):
+		c.pace.top = max(c.pace.top, 2*c.last)
+		it.Want = c.ahead(now) - c.credit
 	}
-	most := c.most()
-	c.level = min(c.level, most)
-	it.Want = max(it.Least, min(it.Want, most))
+	it.Want = max(it.Least, min(it.Want, max(2, c.most())))
+	if n, _ := c.spare(now); n > 0 {
+		it.Returned += c.giveSome(n)
+	}
 }
 
 // frozen reports whether a cooldown, or what follows it, keeps permits from being
@@ -95,18 +89,34 @@ func (c *cell) frozen(now int64) bool {
 
 // failed is what follows an exchange without an answer. The item is sent again, by
 // the same number, since it may have been executed; but not what is invalid.
-func (c *cell) failed(now int64, err error) (after []func()) {
+func (c *cell) failed(now int64, err error) {
 	if errors.Is(err, ErrInvalid) {
 		c.pending = nil
 	}
-	return nil
+}
+
+// alone is what follows an exchange that failed for c and not for others: as if the
+// store were lost for this key.
+func (c *cell) alone(now int64, err error) (after []func()) {
+	c.failed(now, err)
+	c.pause = now + int64(c.s.cfg.Interval/2) + rand.Int64N(int64(c.s.cfg.Interval/2))
+	if c.lost {
+		return nil
+	}
+	c.lost = true
+	return append(c.share.wake(), func() { c.s.tell(slog.LevelWarn, event.StoreLost, c.s.cfg.Outage.String()+" for "+c.key, err) })
 }
 
 // answered takes an answer to it.
 func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
-	c.pending = nil
+	c.pending, c.pause = nil, 0
+	if c.lost {
+		c.lost = false
+		after = append(after, func() { c.s.tell(slog.LevelInfo, event.StoreBack, c.key, nil) })
+		after = append(after, c.share.wake()...)
+	}
 	if a.Stale || !a.sane(it) {
-		return nil
+		return after
 	}
 	if c.epoch != "" && a.Epoch != c.epoch {
 		after = append(after, c.s.forgot(a.Epoch)...)
@@ -133,7 +143,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 	if end := sent + int64(a.ValidFor); a.Granted > 0 && end > now {
 		c.stale, c.usedEnd = c.open, never
 		c.grant(lease{a.Granted, end})
-		c.last, c.gotAt = a.Granted, now
+		c.got(a.Granted, end, sent, now)
 	} else if it.Want > 0 {
 		c.last = 0
 	}

@@ -9,7 +9,7 @@ type lease struct {
 func (c *cell) drop(now int64) {
 	for len(c.leases) > 0 && c.leases[0].end <= now {
 		c.credit -= c.leases[0].n
-		c.level = max(1, c.level/2) // it was more than could be used
+		c.pace.top = max(1, c.pace.top/2) // it was more than could be used
 		c.leases = append(c.leases[:0], c.leases[1:]...)
 	}
 }
@@ -21,10 +21,17 @@ func (c *cell) give() (n int64) {
 	return n
 }
 
+// giveSome takes n permits of the lease that ends first, to be returned.
+func (c *cell) giveSome(n int64) int64 {
+	c.leases[0].n -= n
+	c.credit -= n
+	return n
+}
+
 // take takes n permits of the leases.
 func (c *cell) take(n int64) {
 	c.open += n
-	c.used += n
+	c.pace.used += n
 	for n > 0 && len(c.leases) > 0 {
 		k := min(n, c.leases[0].n)
 		c.usedEnd = min(c.usedEnd, c.leases[0].end)

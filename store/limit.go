@@ -52,7 +52,7 @@ type Limit struct {
 	Per time.Duration
 
 	// Burst is how many permits a full Bucket holds, at most Quota. 0 means 1 % of
-	// Quota, but at least 2 if Quota is. Other kinds have none.
+	// Quota, but at least 2 if Quota is 20 or more, else 1. Other kinds have none.
 	Burst int64
 
 	// Lease is for how long a grant of a Bucket may be used, at most Per: the
@@ -110,7 +110,7 @@ func CheckLimits(limits []Limit) error {
 // calculate with the same numbers.
 func (l Limit) Fill() Limit {
 	if l.Kind == Bucket && l.Burst == 0 {
-		l.Burst = min(l.Quota, max(2, l.Quota/100))
+		l.Burst = max(1, min(2, l.Quota/20), l.Quota/100)
 	}
 	if l.Kind == Bucket && l.Lease == 0 {
 		l.Lease = min(l.Per/50, 5*time.Second)

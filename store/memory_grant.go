@@ -26,8 +26,8 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 		return
 	}
 	chunk, fair := r.chunk(now, n, avail)
-	if fair <= 0 && r.limits[0].limit.Kind != Bucket && r.expected(now, n) {
-		a.RetryAfter = left(2*moment/5, 0)
+	if until := r.expected(now, n); fair <= 0 && r.limits[0].limit.Kind != Bucket && until > now {
+		a.RetryAfter = left(until, now)
 		return
 	}
 	k := min(want, avail, max(least, chunk))
@@ -38,8 +38,10 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 	n.open += k
 	n.granted = now
 	a.Granted, a.ValidFor = k, left(valid, 0)
-	if k < want && avail-k < least {
-		n.promise = r.comeAgain(now, n, least)
+	// Each step a Sliding limit gives back is small: what is left of it is about to
+	// be taken by those who are expected.
+	if k < want && (avail-k < least || r.limits[0].limit.Kind == Sliding && avail-k < int64(len(r.nodes)) && r.expected(now, n) > now) {
+		n.promise = r.comeAgain(now, n, least+max(0, avail-k))
 		a.RetryAfter = left(n.promise, now)
 	}
 }
@@ -47,16 +49,17 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 // moment is how late a node may come that was told when to come again.
 const moment = int64(5 * time.Millisecond)
 
-// expected reports whether another node should be here now, for permits that it was
-// refused before, or for more of what it has just been granted.
-func (r *resource) expected(now int64, n *member) bool {
+// expected is until when another node may yet come for permits that it was refused
+// before, or for more of what it has just been granted.
+func (r *resource) expected(now int64, n *member) (until int64) {
 	for _, o := range r.nodes {
-		told := o.promise != 0 && o.promise <= now && now < o.promise+moment
-		if o != n && (told || o.want > 0 && o.promise == 0 && now < o.granted+moment) {
-			return true
+		if o != n && o.promise != 0 && o.promise <= now {
+			until = max(until, o.promise+moment)
+		} else if o != n && o.promise == 0 && o.answer.Granted > 0 && o.answer.Granted < o.want {
+			until = max(until, o.granted+moment)
 		}
 	}
-	return false
+	return until
 }
 
 // chunk is how many of avail permits n may have at once. All nodes that want some
@@ -77,7 +80,11 @@ func (r *resource) chunk(now int64, n *member, avail int64) (k, fair int64) {
 		}
 	}
 	fair = (avail+sum+active-1)/active - n.got
-	return max(1, (avail+4*active-1)/(4*active), fair), fair
+	if fair > 0 {
+		return fair, fair
+	}
+	parts := (active + 2) / 3
+	return max(1, (avail+parts-1)/parts), fair
 }
 
 // comeAgain is when n is to ask again. Who was told so before is expected to come
@@ -96,6 +103,8 @@ func (r *resource) comeAgain(now int64, n *member, least int64) (at int64) {
 		k := least
 		if c.limit.Kind == Bucket {
 			k = max(least, (ahead+1)*max(1, c.limit.Burst/int64(2*len(r.nodes))))
+		} else if c.limit.Kind == Sliding {
+			k = min(c.limit.Quota, least+ahead)
 		}
 		at = max(at, c.when(now, k))
 	}
@@ -131,16 +140,28 @@ func (r *resource) shareSlots(now int64, n *member, it *Item, a *Answer) (freed 
 		// What it holds and is not known to have, it can only ask for.
 		want := it.WantSlots + max(0, it.Held-n.held)
 		n.held = min(it.Held, n.held)
-		if r.slotsWanted(n) {
-			want = min(want, max(1, fair-n.held))
+		free := capacity - others - n.held
+		if r.slotsWanted(n) { // beyond its part, one at a time of what is left of the others'
+			want = min(want, max(fair-n.held, min(1, free-r.slotsLacking(n, fair))))
 		}
-		n.held += max(0, min(want, capacity-others-n.held))
+		n.held += max(0, min(want, free))
 	}
 	a.Held, a.SlotsFor = n.held, left(n.expires, now)
-	if n.held > fair && r.slotsWanted(n) {
-		a.Held = fair // no more is to be started; what runs counts until it is over
+	if lack := r.slotsLacking(n, fair); n.held > fair && lack > 0 {
+		a.Held = max(fair, n.held-lack) // no more is to be started; what runs counts until it is over
 	}
 	return n.held < before && r.slotsWanted(n)
+}
+
+// slotsLacking is how many slots nodes other than n want that have less than their
+// part.
+func (r *resource) slotsLacking(n *member, fair int64) (sum int64) {
+	for _, o := range r.nodes {
+		if o != n && o.wantSlots > 0 {
+			sum += max(0, min(o.wantSlots, fair-o.held))
+		}
+	}
+	return sum
 }
 
 // slotsWanted reports whether another node than n wants slots.

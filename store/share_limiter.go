@@ -38,6 +38,7 @@ func (sh *Share) Wait(now time.Time, key string, n int) time.Duration {
 	c.drop(t)
 	frozen := c.frozen(t)
 	if !frozen && (c.credit >= int64(n) || len(c.quota) == 0) {
+		c.pace.goes(t)
 		return 0
 	}
 	if int64(n) > c.most() {
@@ -48,6 +49,7 @@ func (sh *Share) Wait(now time.Time, key string, n int) time.Duration {
 		return 0
 	}
 	c.need = max(c.need, n)
+	c.pace.waits(t)
 	s.plan(c, c.next(t))
 	switch {
 	case frozen && c.probe == ProbeCooling && c.probeEnds > t:
@@ -72,7 +74,7 @@ const (
 // unleased says how n permits may pass that were not granted, or how long it is
 // until they may.
 func (c *cell) unleased(now time.Time, n int) (how pass, wait time.Duration) {
-	if c.s.lost && c.s.cfg.Outage == Open {
+	if (c.s.lost || c.lost) && c.s.cfg.Outage == Open {
 		return byOpen, 0
 	}
 	if len(c.own) == 0 || c.nodes > c.s.cfg.Nodes {
@@ -119,8 +121,10 @@ func (sh *Share) Take(now time.Time, key string, n int) {
 		}
 	}
 	c.take(int64(n))
-	if c.credit < c.last/2 && !c.busy && c.ahead() > c.credit { // low water
-		s.plan(c, max(s.now(), c.retryAt))
+	if c.credit <= c.low && !c.busy && c.credit+int64(n) > c.low { // once
+		if now := s.now(); c.short(now) {
+			s.plan(c, max(now, c.retryAt))
+		}
 	}
 }
 

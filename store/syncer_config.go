@@ -41,10 +41,12 @@ type SyncerConfig struct {
 	// Store is the engine. It is not closed by the Syncer.
 	Store Store
 
-	// Interval is how often a key in use is exchanged when nothing asks for it: in
-	// it permits that are not used go back, slots are renewed, and a cooldown is
-	// heard of for which the store's hint was lost. A shorter one costs a round
-	// trip per key and Interval; a longer one makes a lost hint matter for longer.
+	// Interval is how often the keys of governors' hosts, and of slots, are exchanged
+	// when nothing asks for it: in it a cooldown is heard of for which the store's
+	// hint was lost, and slots are renewed. Of other keys permits that nobody
+	// uses go back in it, and else they are exchanged when three quarters of the
+	// store's TTL are over. A shorter one costs a round trip per host, process and
+	// Interval; a longer one makes a lost hint matter for longer.
 	// 10 ms up to a third of the store's TTL. 0 means 1 s, or a third of the TTL.
 	Interval time.Duration
 
@@ -52,7 +54,8 @@ type SyncerConfig struct {
 	// have been used lately: before those that there are run out, so that no call
 	// waits for a round trip. A longer one saves round trips; but what one process
 	// has fetched no other can use, and a short quota is stranded. At most 1 min. 0
-	// means, for each limit, a twelfth of its Per, but 50 ms up to 5 s.
+	// means, for each limit, half of its Per, but 50 ms up to 10 s. In any case it
+	// ends before the step (Limit.Step) does, or half a Bucket's Lease.
 	Horizon time.Duration
 
 	// Timeout is how long one exchange may take, 1 ms up to half of the TTL. 0

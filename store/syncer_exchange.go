@@ -11,6 +11,7 @@ const maxRunning = 16
 
 // plan has c exchanged at at, or earlier if that is planned. The caller holds mu.
 func (s *Syncer) plan(c *cell, at int64) {
+	at = max(at, c.pause)
 	if c.busy || c.idx > 0 && c.due <= at || s.closed {
 		return
 	}
@@ -44,6 +45,10 @@ func (s *Syncer) begin() (next int64) {
 				break
 			}
 			s.due.remove(c)
+			if !c.speaks(now) {
+				s.plan(c, max(now+1, c.next(now)))
+				continue
+			}
 			c.busy = true
 			batch = append(batch, c)
 			items = append(items, *c.item(now))
@@ -100,10 +105,12 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 		c.busy = false
 		switch {
 		case err != nil:
-			after = append(after, c.failed(now, err)...)
+			c.failed(now, err)
+		case answers[i].Err != nil: // what others got says that the store is there
+			after = append(after, c.alone(now, answers[i].Err)...)
 		case answers[i].Node != s.node || answers[i].Key != items[i].Key || answers[i].Seq != items[i].Seq:
 			err = errAnswer // of somebody else's request
-			after = append(after, c.failed(now, err)...)
+			c.failed(now, err)
 		default:
 			after = append(after, c.answered(&items[i], &answers[i], sent, now)...)
 		}

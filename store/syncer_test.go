@@ -44,6 +44,7 @@ func share(t *testing.T, s *store.Syncer, limits ...store.Limit) *store.Share {
 type user struct {
 	limit limiter.Limiter
 	every time.Duration // between two calls; 0: at once
+	keeps bool          // a call that had to wait delays none of the next
 	late  time.Duration // up to so long a call takes to the vendor
 	made  int64
 }
@@ -58,6 +59,7 @@ func (u *user) run(h *storetest.History, until time.Time) {
 			}
 		})
 	}
+	due := time.Now()
 	for {
 		now := time.Now()
 		if !now.Before(until) {
@@ -70,9 +72,10 @@ func (u *user) run(h *storetest.History, until time.Time) {
 			u.made++
 			u.limit.Settle(now, "", 1, 1)
 			u.limit.Accepted(now, now, "")
-			if u.every > 0 {
-				time.Sleep(u.every)
+			if due = due.Add(u.every); !u.keeps {
+				due = now.Add(u.every)
 			}
+			time.Sleep(time.Until(due))
 			continue
 		}
 		timer := time.NewTimer(min(wait, until.Sub(now)))

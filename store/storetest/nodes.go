@@ -111,19 +111,27 @@ func lostGrants(c *check) {
 	}
 	for _, kind := range []store.Kind{store.Window, store.Sliding, store.Bucket} {
 		l := store.Limit{Kind: kind, Quota: 50, Per: 500 * time.Millisecond, Transit: -1}
+		if kind == store.Bucket {
+			l.Burst = 5 // for engines that take a while to answer
+		}
 		it := limited(50, l)
 		it.Key = store.KeyFor(c.key, kind.String())
 		n := nodes(2)
 		var h History
+		var start time.Time
+		again := int64(0) // granted a Per after the loss
 		take := func() (epoch string) {
 			sent := time.Now()
 			a := c.ask(n[pick(2)], it)
 			h.used(sent, a)
+			if sent.Sub(start) > 27*l.Per/10 {
+				again += a.Granted
+			}
 			return a.Epoch
 		}
 		next(l.Per)
-		start, lost := time.Now(), false
-		before := ""
+		lost, before := false, ""
+		start = time.Now()
 		for time.Since(start) < 4*l.Per {
 			if epoch := take(); !lost && time.Since(start) > 3*l.Per/2 {
 				c.Lose()
@@ -137,8 +145,8 @@ func lostGrants(c *check) {
 		if err := h.Check(l); err != nil {
 			c.Errorf("%s: %v", kind, err)
 		}
-		if got := h.Total(start.Add(27*l.Per/10), start.Add(5*l.Per)); got < 40 {
-			c.Errorf("%s: a Per after the loss %d were granted in another, want 50 again", kind, got)
+		if again < 40 {
+			c.Errorf("%s: a Per after the loss %d were granted in another, want 50 again", kind, again)
 		}
 	}
 }

@@ -1,0 +1,49 @@
+package store_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+)
+
+// No slot is left with a node that may not use it, whichever came first, and however
+// seldom they ask.
+func TestNoSlotIsStranded(t *testing.T) {
+	for _, most := range []int{1, 2, 5, 6, 7, 8} {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			var running, seen atomic.Int64
+			end := time.Now().Add(20 * time.Second)
+			var wg sync.WaitGroup
+			var syncers []*store.Syncer
+			for range 3 {
+				s := syncer(t, store.SyncerConfig{Store: &faulty{Store: m, delay: func() time.Duration { return time.Millisecond }}})
+				syncers = append(syncers, s)
+				slots, err := s.Slots(store.SlotsConfig{Name: "acme", Max: most})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(7 * time.Millisecond) // one after the other: the first has all
+				owner(&wg, slots, end, func(done func()) {
+					seen.Store(max(seen.Load(), running.Add(1)))
+					time.AfterFunc(100*time.Millisecond, func() { running.Add(-1); done() })
+				})
+			}
+			for second := range 15 {
+				seen.Store(running.Load())
+				time.Sleep(time.Second)
+				if n := seen.Load(); n != int64(most) && second > 1 {
+					t.Fatalf("in second %d at most %d of %d slots were used at once", second, n, most)
+				}
+			}
+			wg.Wait()
+			for _, s := range syncers {
+				s.Close()
+			}
+		})
+	}
+}
