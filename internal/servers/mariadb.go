@@ -38,7 +38,8 @@ func startMariaDB(t TB, dir string, args ...string) *MariaDB {
 	install := Command(t, "mariadb-install-db", "mariadb-server")
 	port := Port(t)
 	data := filepath.Join(dir, "data")
-	common := []string{"--no-defaults", "--datadir=" + data}
+	// Each its own for temporary tables: one that begins removes those that it finds.
+	common := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir}
 	if os.Getuid() == 0 {
 		common = append(common, "--user=root")
 	}

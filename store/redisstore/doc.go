@@ -1,0 +1,48 @@
+// Package redisstore is an engine of package store on Redis, for processes on many
+// machines that share a vendor's quota:
+//
+//	engine, err := redisstore.New(redisstore.Config{
+//		Addrs:    []string{"redis.internal:6380"},
+//		TLS:      &tls.Config{},
+//		Username: "flyball",
+//		Password: func(ctx context.Context) (string, error) { return secrets.Get(ctx, "redis") },
+//	})
+//	shared, err := store.NewSyncer(store.SyncerConfig{Store: engine})
+//	g, err := governor.New(governor.PlainConfig{Name: "acme", Store: shared, Limits: limits})
+//
+// One server, a primary that sentinels watch, and a Cluster are supported, of Redis
+// 7.0 or later. Scripts use what Valkey has, too; it was not tested with it.
+//
+// A [Store] may be used by any number of goroutines at once.
+//
+// It is not durable, and does not have to be: what the server loses counts as taken.
+// A server that was restarted, emptied, or replaced by its replica grants nothing for
+// one Per of a limit, and so does one that nobody has used before, unless
+// [Store.AssumeUnused] says that it is new. That is known by a witness, a key which
+// says since when this process of the server has been the primary; a key that is absent
+// counts as unused if the witness is there, and no key was evicted since. So do not
+// delete keys by hand, nor reset the server's count of evicted keys (CONFIG
+// RESETSTAT): what is deleted so counts as unused. The first replica that a primary
+// ever gets, or gets after an hour without any, makes it a new primary in this sense.
+//
+// What a limit's window may lose is therefore one Per, and a limit whose Per is a day
+// loses a day: keep such limits in a database that is durable.
+//
+// # What is in Redis
+//
+// All state of a key is in one hash, gov:{key}, which one script changes: what
+// exchange.lua says of it. The script takes the server's clock, and counts in
+// integers. It tells others of cooldowns, and of slots that are free, by PUBLISH to a
+// channel of the hash's name; a Store subscribes to all of them. On a Cluster a
+// message goes to all nodes, which is why there is one for changes alone. gov:{.meta}
+// has all metadata, gov:{.witness} the witness; on a Cluster each slot has one. A hash
+// that was not used for a day, or ten Pers, expires.
+//
+// # Access
+//
+// An ACL user needs no more than this:
+//
+//	user flyball on >password ~gov:* &gov:* +evalsha +eval +time +info|server +info|stats +hget +hmget +hgetall +hset +hdel +pexpire +publish +psubscribe +ping +zadd +zrem +zrangebylex
+//
+// and on a Cluster also +cluster|slots +command +readonly.
+package redisstore

@@ -1,0 +1,246 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+	"github.com/redis/go-redis/v9"
+)
+
+// Exchange executes each item by one script on the server that has its key: in one
+// round trip for all that one server has. Those of servers that do not answer have
+// Answer.Err, if others do.
+func (s *Store) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	if err := store.CheckExchange(node, items); err != nil {
+		return nil, err
+	}
+	for i := range items {
+		if err := s.check(&items[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.work.Done()
+	if len(items) == 0 {
+		return nil, nil
+	}
+	cmds := make([]*redis.StringCmd, len(items))
+	for i := range items {
+		it := &items[i]
+		p := s.prepare(it)
+		args := make([]any, 0, 8+2*len(it.Cool)+3*len(it.Known)+len(it.Clear))
+		args = append(args, "evalsha", s.script.sha, "2", p.hash, p.witness, s.words(node, it), p.asked, p.filled)
+		cmds[i] = redis.NewStringCmd(ctx, cooldowns(args, it)...)
+	}
+	s.eval(ctx, s.script, cmds)
+	return s.answers(node, items, cmds)
+}
+
+// eval executes cmds, each an EVALSHA of sc, in one pipeline; once more by EVAL those
+// whose server does not know the script.
+func (s *Store) eval(ctx context.Context, sc *script, cmds []*redis.StringCmd) {
+	s.process(ctx, cmds)
+	var again []*redis.StringCmd
+	for _, c := range cmds {
+		if err := c.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			c.Args()[0], c.Args()[1] = "eval", sc.text
+			c.SetErr(nil)
+			again = append(again, c)
+		}
+	}
+	if len(again) > 0 {
+		s.process(ctx, again)
+	}
+}
+
+func (s *Store) process(ctx context.Context, cmds []*redis.StringCmd) {
+	if len(cmds) == 1 {
+		s.client.Process(ctx, cmds[0]) // the error is the command's
+		return
+	}
+	p := s.client.Pipeline()
+	for _, c := range cmds {
+		p.Process(ctx, c)
+	}
+	p.Exec(ctx)
+}
+
+// answers reads the replies. An error is about all items.
+func (s *Store) answers(node store.Node, items []store.Item, cmds []*redis.StringCmd) ([]store.Answer, error) {
+	answers := make([]store.Answer, len(items))
+	failed, err := 0, error(nil)
+	for i, c := range cmds {
+		a := &answers[i]
+		text, e := c.Result()
+		if e == nil {
+			if e = parse(text, a); e == nil && (a.Node != node || a.Key != items[i].Key || a.Seq != items[i].Seq) {
+				e = errForeign
+			}
+			if e != nil {
+				// The connection may be off by one, or worse: none is to be trusted.
+				s.conns.closeAll()
+				s.strange.Add(1)
+			}
+		} else {
+			e = s.failure(e)
+		}
+		if e != nil {
+			*a = store.Answer{Node: node, Key: items[i].Key, Seq: items[i].Seq, Err: e}
+			if failed++; err == nil || !definite(e) {
+				err = e
+			}
+		}
+	}
+	if c, ok := s.client.(*redis.ClusterClient); ok && err != nil && !definite(err) {
+		c.ReloadState(context.Background()) // it goes on to ask who is gone, otherwise
+	}
+	if failed == len(items) {
+		return nil, err
+	}
+	return answers, nil
+}
+
+func definite(err error) bool {
+	return errors.Is(err, store.ErrNotExecuted) || errors.Is(err, store.ErrInvalid)
+}
+
+// check refuses what the script has no room for.
+func (s *Store) check(it *store.Item) error {
+	top := it.Seen
+	for _, k := range it.Known {
+		top = max(top, k.Gen)
+	}
+	if top > 1<<52 {
+		return fmt.Errorf("%w: a generation of %d", store.ErrInvalid, top)
+	}
+	if len(it.Epoch) > 128 {
+		return fmt.Errorf("%w: Item.Epoch has %d bytes", store.ErrInvalid, len(it.Epoch))
+	}
+	for _, l := range it.Limits {
+		if l.Kind == store.Window && l.Per%time.Microsecond != 0 {
+			return fmt.Errorf("%w: Limit.Per of a Window is %v, want whole microseconds", store.ErrInvalid, l.Per)
+		}
+	}
+	return nil
+}
+
+// prepared is what the requests for one key have in common: strings, boxed once. It
+// does not change.
+type prepared struct {
+	limits                       []store.Limit
+	hash, witness, asked, filled any
+}
+
+// maxPrepared bounds what is kept of them.
+const maxPrepared = 10_000
+
+// prepare finds what was prepared for it.
+func (s *Store) prepare(it *store.Item) *prepared {
+	s.mu.Lock()
+	p := s.prepared[it.Key]
+	s.mu.Unlock()
+	if p != nil && slices.Equal(p.limits, it.Limits) {
+		return p
+	}
+	p = &prepared{limits: slices.Clone(it.Limits), hash: hashOf(it.Key), witness: s.witness(it.Key), asked: "", filled: ""}
+	if len(it.Limits) > 0 {
+		var asked, filled []byte
+		for i, l := range it.Limits {
+			if i > 0 {
+				asked, filled = append(asked, ';'), append(filled, ';')
+			}
+			asked = appendLimit(asked, l)
+			filled = appendLimit(filled, l.Fill())
+		}
+		p.asked, p.filled = string(asked), string(filled)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.prepared) >= maxPrepared {
+		clear(s.prepared)
+	}
+	s.prepared[it.Key] = p
+	return p
+}
+
+// words is the first of the ARGV of exchange.lua.
+func (s *Store) words(node store.Node, it *store.Item) string {
+	var buf [256]byte
+	b := append(append(buf[:0], node...), ' ')
+	b = append(digits(b, it.Seq), ' ')
+	for _, n := range [...]int64{
+		s.ttl.Microseconds(), s.bound.Microseconds(), maxNodes,
+		it.Want, it.Least, it.Returned, it.Debt, int64(it.Seen), int64(it.Probe), it.Slots, it.Held, it.WantSlots, bit(it.Bye),
+		int64(len(it.Cool)), int64(len(it.Known)), int64(len(it.Clear)),
+	} {
+		b = append(strconv.AppendInt(b, n, 10), ' ')
+	}
+	b = append(digits(b, it.Version), ' ')
+	epoch := it.Epoch
+	if !isWord(epoch) {
+		epoch = "-" // none of ours
+	}
+	return string(append(b, epoch...))
+}
+
+// cooldowns appends the last of the ARGV.
+func cooldowns(args []any, it *store.Item) []any {
+	for _, c := range it.Cool {
+		args = append(args, c.Scope, micros(min(c.For, store.MaxCool)))
+	}
+	for _, c := range it.Known {
+		args = append(args, c.Scope, micros(min(c.Left, store.MaxCool)), c.Gen)
+	}
+	for _, scope := range it.Clear {
+		args = append(args, scope)
+	}
+	return args
+}
+
+// micros is d in microseconds, rounded up: a cooldown gets no shorter.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// digits appends n in 20 digits, so that numbers compare as text: they may be larger
+// than what Lua can count to.
+func digits(b []byte, n uint64) []byte {
+	var d [20]byte
+	for i := len(d) - 1; i >= 0; i-- {
+		d[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return append(b, d[:]...)
+}
+
+// isWord reports whether s can be a word of the script's.
+func isWord(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func appendLimit(b []byte, l store.Limit) []byte {
+	for i, n := range [...]int64{int64(l.Kind), l.Quota, int64(l.Per), l.Burst, int64(l.Lease), int64(l.Transit)} {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return b
+}

@@ -1,0 +1,228 @@
+package redisstore
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/internal/servers"
+	"github.com/flyball-go/flyball/store"
+)
+
+// believesAll is a script that takes for unused what the server does not have, and
+// believes whatever it has.
+func believesAll(t testing.TB, s *Store) {
+	mutate(t, s, "local fresh = h.f ~= fence or back > 0 or not h.v", "local fresh = not h.v")
+	text := strings.Replace(s.script.text, "lost = witness.l\n", "lost = 0\n", 1)
+	if text == s.script.text {
+		t.Fatal("the script has changed")
+	}
+	s.script = newScript(text)
+}
+
+// losses are the ways in which a server of ours can lose what was granted. Each
+// returns the Store to ask afterwards.
+var losses = []struct {
+	name    string
+	options []string
+	lose    func(t *testing.T, r *servers.RedisServer, s *Store) *Store
+}{
+	{"restart", nil, func(t *testing.T, r *servers.RedisServer, s *Store) *Store {
+		r.Kill()
+		r.Restart()
+		r.Ready()
+		return s
+	}},
+	{"restart from an old file", nil, func(t *testing.T, r *servers.RedisServer, s *Store) *Store {
+		r.Kill()
+		r.Restart()
+		r.Ready()
+		return s
+	}},
+	{"FLUSHALL", nil, func(t *testing.T, r *servers.RedisServer, s *Store) *Store {
+		r.Must("FLUSHALL")
+		return s
+	}},
+	{"eviction of a key", []string{"--maxmemory-policy", "volatile-lru"}, evict},
+	{"eviction of any key", []string{"--maxmemory-policy", "allkeys-random"}, evict},
+}
+
+// evict fills the memory until the server has to let the key go.
+func evict(t *testing.T, r *servers.RedisServer, s *Store) *Store {
+	r.Must("CONFIG", "SET", "maxmemory", "3mb")
+	for i := 0; r.Must("EXISTS", hashOf("k")) == "1"; i++ {
+		if i > 20000 {
+			t.Fatal("the key is not evicted")
+		}
+		r.Do("SETEX", "filler"+strconv.Itoa(i), "1000", strings.Repeat("x", 10000))
+	}
+	r.Must("CONFIG", "SET", "maxmemory", "0")
+	return s
+}
+
+func TestLostStateGrantsNothingTwice(t *testing.T) {
+	t.Parallel()
+	for _, loss := range losses {
+		for _, broken := range []bool{false, true} {
+			name := loss.name
+			if broken {
+				name += " control"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s, r := one(t, loss.options...)
+				if broken {
+					believesAll(t, s)
+				}
+				a := newAsker(t, s, "k", hourly(100))
+				a.ask(0)
+				if strings.Contains(name, "file") {
+					r.Must("SAVE") // nothing is granted yet
+				}
+				before := a.drain()
+				epoch := a.ask(0).Epoch
+				a.s = loss.lose(t, r, s)
+				if a.ask(0).Epoch == epoch && !broken {
+					t.Error("the epoch is the one from before")
+				}
+				sum := before + a.drain()
+				t.Logf("%d of 100 were granted before, %d with what came after", before, sum)
+				if before != 100 || (sum > 100) != broken {
+					t.Errorf("%d granted before, %d together, of 100", before, sum)
+				}
+			})
+		}
+	}
+}
+
+// A replica that has not heard of the last grants becomes the primary.
+func TestLostWritesGrantNothingTwice(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []bool{false, true} {
+		t.Run("control "+strconv.FormatBool(broken), func(t *testing.T) {
+			t.Parallel()
+			primary := servers.Redis(t)
+			link := through(t, primary.Addr)
+			host, port, _ := strings.Cut(link.addr, ":")
+			replica := servers.Redis(t, "--replicaof", host+" "+port)
+			await(t, func() bool { return strings.Contains(replica.Must("INFO", "replication"), "link_status:up") })
+			s := open(t, Config{Addrs: []string{primary.Addr}}) // a first replica gives the primary another name
+			if err := s.AssumeUnused(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			newAsker(t, s, "k", hourly(100)).ask(1) // the replica has the hash
+			await(t, func() bool { return replica.Must("EXISTS", hashOf("k")) == "1" })
+			link.darken()
+			a := newAsker(t, s, "k", hourly(100))
+			before := 1 + a.drain()
+			replica.Must("REPLICAOF", "NO", "ONE")
+			a.s = open(t, Config{Addrs: []string{replica.Addr}})
+			if broken {
+				believesAll(t, a.s)
+			}
+			sum := before + a.drain()
+			if before != 100 || (sum > 100) != broken {
+				t.Errorf("%d granted before, %d together, of 100", before, sum)
+			}
+		})
+	}
+}
+
+// The first primary comes back, with what it knew, and has not heard of what was
+// granted meanwhile. Its process is the same.
+func TestAPrimaryThatComesBackIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []bool{false, true} {
+		t.Run("control "+strconv.FormatBool(broken), func(t *testing.T) {
+			t.Parallel()
+			first := servers.Redis(t)
+			second := servers.Replica(t, first)
+			on := func(r *servers.RedisServer, key string) *asker {
+				s := open(t, Config{Addrs: []string{r.Addr}})
+				if err := s.AssumeUnused(t.Context()); err != nil { // so that it grants at once
+					t.Fatal(err)
+				}
+				if broken {
+					mutate(t, s, "local server = run .. repl", "local server = run")
+					_, after, _ := strings.Cut(r.Must("INFO", "server"), "run_id:")
+					r.Must("HSET", witness, "f", after[:40])
+				}
+				return newAsker(t, s, key, hourly(100))
+			}
+			a := on(first, "k")
+			sum := a.ask(1).Granted
+			await(t, func() bool { return second.Must("EXISTS", hashOf("k")) == "1" })
+			second.Must("REPLICAOF", "NO", "ONE")
+			first.Must("REPLICAOF", "127.0.0.1", "1") // it never hears of the other
+			b := on(second, "k2")
+			other := b.drain()
+			first.Must("REPLICAOF", "NO", "ONE")
+			a.key = "k2"
+			after := a.drain()
+			if sum != 1 || other != 100 || (after > 0) != broken {
+				t.Errorf("%d and %d granted of 100, and %d by the first again", sum, other, after)
+			}
+		})
+	}
+}
+
+// A key that is new on a server that has been there for longer than a Per is unused.
+func TestANewKeyIsUnusedOnAnOldServer(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t)
+	s := open(t, Config{Addrs: []string{r.Addr}})
+	l := store.Limit{Quota: 10, Per: 300 * time.Millisecond, Transit: -1}
+	if a := newAsker(t, s, "first", l).ask(1); a.Granted != 0 || a.RetryAfter <= 0 {
+		t.Errorf("a key of a server that nobody has seen before has %d permits", a.Granted)
+	}
+	time.Sleep(l.Per + l.Per/10)
+	if a := newAsker(t, s, "second", l).ask(1); a.Granted != 1 {
+		t.Errorf("a new key has %d permits, a Per after the server was seen", a.Granted)
+	}
+	if got := newAsker(t, s, "third", hourly(5)).drain(); got != 0 {
+		t.Errorf("a new key of a longer Per has %d permits", got)
+	}
+	if err := s.AssumeUnused(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := newAsker(t, s, "fourth", hourly(5)).drain(); got != 5 {
+		t.Errorf("of a key that is said to be unused, %d of 5 are granted", got)
+	}
+	if got := newAsker(t, s, "third", hourly(5)).drain(); got != 0 {
+		t.Errorf("of a key that was there before it was said, %d are granted", got)
+	}
+}
+
+// For SplitBrainBound after a failover the old primary may go on.
+func TestNothingIsGrantedWithinTheSplitBrainBound(t *testing.T) {
+	t.Parallel()
+	s, r := one(t)
+	l := store.Limit{Quota: 10, Per: 100 * time.Millisecond}
+	newAsker(t, s, "k", l).drain()
+	r.Must("FLUSHALL")
+	s.bound = 700 * time.Millisecond
+	a := newAsker(t, s, "k", l)
+	for start := time.Now(); a.ask(1).Granted == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Since(start) > 5*time.Second {
+			t.Fatal("nothing is granted any more")
+		}
+	}
+	lost, _ := strconv.ParseInt(r.Must("HGET", witness, "b"), 10, 64)
+	clock := strings.Fields(r.Must("TIME"))
+	sec, _ := strconv.ParseInt(clock[0], 10, 64)
+	usec, _ := strconv.ParseInt(clock[1], 10, 64)
+	if d := time.Duration(sec*1e6+usec-lost) * time.Microsecond; d < s.bound+l.Per {
+		t.Errorf("granted %v after the loss, want the bound of %v and a Per of %v", d, s.bound, l.Per)
+	}
+}
+
+// await waits until it is so.
+func await(t testing.TB, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not come about")
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+)
+
+const goodReply = "node gov:{k} 00000000000000000007 0 epoch-1 3 1000 0 00000000000000000001 0:10:1000000000:0:0:-1 4 1 2000000 2 3000000 5 2 4:a b  60000000 3 0: 0 4"
+
+func TestParse(t *testing.T) {
+	var a store.Answer
+	if err := parse(goodReply, &a); err != nil {
+		t.Fatal(err)
+	}
+	want := store.Answer{
+		Node: "node", Key: "k", Seq: 7, Epoch: "epoch-1", Granted: 3, ValidFor: time.Millisecond, Version: 1,
+		Limits: []store.Limit{{Quota: 10, Per: time.Second, Transit: -1}}, Gen: 4, Probe: store.ProbeCooling, ProbeFor: 2 * time.Second,
+		Held: 2, SlotsFor: 3 * time.Second, Nodes: 5,
+		Cooldowns: []store.Cooldown{{Scope: "a b ", Left: time.Minute, Gen: 3}, {Scope: "", Gen: 4}},
+	}
+	if !reflect.DeepEqual(a, want) {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	for _, bad := range []string{
+		"", "x", goodReply + " 1", strings.Replace(goodReply, " 3 1000", " -3 1000", 1),
+		strings.Replace(goodReply, " 3 1000", " 1e3 1000", 1), strings.Replace(goodReply, " 3 1000", " 1000000001 1000", 1),
+		strings.Replace(goodReply, " 3 1000", " 3 9999999999999", 1), strings.Replace(goodReply, "4:a b ", "5:a b ", 1),
+		strings.Replace(goodReply, "4:a b ", "999:a b ", 1), strings.Replace(goodReply, " 5 2 ", " 5 3 ", 1),
+		strings.Replace(goodReply, " 5 2 ", " 5 99 ", 1), strings.Replace(goodReply, " 4 1 ", " 4 9 ", 1),
+		strings.Replace(goodReply, "0:10:", "7:10:", 1), strings.Replace(goodReply, "0:10:", "0:0:", 1),
+		strings.Replace(goodReply, "epoch-1 ", " ", 1), "node gov:{k} 7 1 more", goodReply + strings.Repeat("x", maxReply),
+	} {
+		if err := parse(bad, new(store.Answer)); err == nil {
+			t.Errorf("%.200q is a reply", bad)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(goodReply)
+	f.Add("node gov:{k} 7 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		var a store.Answer
+		if parse(text, &a) != nil {
+			return
+		}
+		if a.Granted < 0 || a.Granted > 1e9 || a.Held < 0 || a.ValidFor < 0 || a.RetryAfter < 0 || a.ProbeFor < 0 || a.SlotsFor < 0 ||
+			len(a.Cooldowns) > store.MaxScopes || store.CheckLimits(a.Limits) != nil || a.Probe > store.ProbeOther {
+			t.Errorf("%q is %+v", text, a)
+		}
+		for _, c := range a.Cooldowns {
+			if len(c.Scope) > 256 || c.Left < 0 || c.Left > store.MaxCool {
+				t.Errorf("%q has %+v", text, c)
+			}
+		}
+	})
+}
