@@ -10,12 +10,13 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 30s
 FUZZREST ?= 5s
 SOAK     ?= 1000000
+CLUSTER  ?= 10m
 
 # $(call each,command) runs the command in every module, and fails at the end when
 # it failed in one.
 each = @rc=0; for m in $(MODULES); do echo "-- $$m: $(1)"; (cd $$m && $(1)) || rc=1; done; exit $$rc
 
-.PHONY: help test soak fuzz bench cover build lint fmt vet staticcheck tidy tidy-check cross workspace generate generate-check
+.PHONY: help test soak soak-cluster fuzz bench cover build lint fmt vet staticcheck tidy tidy-check cross workspace generate generate-check
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -25,6 +26,9 @@ test: ## all tests of all modules; on Debian, root gets missing servers installe
 
 soak: ## the soak tests with SOAK requests (default a million)
 	FLYBALL_SOAK=$(SOAK) go test $(shell go list -race runtime >/dev/null 2>&1 && echo -race) -count=1 -v -timeout 60m -run Soak ./...
+
+soak-cluster: ## real processes, servers and faults for CLUSTER (default 10m); the result is in cluster.json
+	cd store/clustertest && FLYBALL_CLUSTER_SOAK=$(CLUSTER) FLYBALL_CLUSTER_JSON=$(CURDIR)/cluster.json go test -count=1 -v -timeout 25h -run TestSoak .
 
 fuzz: ## every fuzz target: those of what servers send for FUZZTIME each, others for FUZZREST
 	@scripts/fuzz $(FUZZTIME) $(FUZZREST)

@@ -1,0 +1,93 @@
+package clustertest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+)
+
+// What a broken store does, by its name in replica.Broken. They are controls: of each,
+// the judge has to find that something is wrong.
+const (
+	alone      = "alone"    // knows of no other process
+	forever    = "forever"  // grants without an end
+	onRetry    = "on retry" // grants again what is repeated
+	slotsForMe = "my slots" // gives whoever asks a slot
+	unheard    = "unheard"  // tells nobody of cooldowns
+	raises     = "raises"   // has a limit of its own, four times as high
+	leaks      = "leaks"    // loses half of each grant
+)
+
+// broken is a store that breaks a promise.
+type broken struct {
+	store.Store
+	how string
+
+	mu   sync.Mutex
+	seen map[string]uint64 // the last number sent, by key
+}
+
+// breakIt returns s, or what breaks it.
+func breakIt(s store.Store, how string) store.Store {
+	switch how {
+	case "":
+		return s
+	case alone:
+		m, err := store.NewMemory(store.MemoryConfig{TTL: s.TTL()})
+		if err != nil {
+			panic(err)
+		}
+		return m
+	}
+	return &broken{Store: s, how: how, seen: make(map[string]uint64)}
+}
+
+func (b *broken) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	sent := append([]store.Item(nil), items...)
+	again := make([]bool, len(items))
+	b.mu.Lock()
+	for i := range sent {
+		it := &sent[i]
+		again[i] = b.seen[it.Key] == it.Seq
+		b.seen[it.Key] = it.Seq
+		switch b.how {
+		case unheard:
+			it.Cool, it.Known = nil, nil
+		case raises:
+			it.Limits = append([]store.Limit(nil), it.Limits...)
+			for j := range it.Limits {
+				it.Limits[j].Quota *= 4
+			}
+		case slotsForMe:
+			it.Slots = min(1<<20, 4*it.Slots)
+		}
+	}
+	b.mu.Unlock()
+	answers, err := b.Store.Exchange(ctx, node, sent)
+	for i := range answers {
+		a := &answers[i]
+		switch {
+		case b.how == forever && a.Granted > 0:
+			a.ValidFor = time.Hour
+		case b.how == leaks:
+			a.Granted -= a.Granted / 2
+		case b.how == onRetry && again[i] && items[i].Want > 0:
+			a.Granted, a.ValidFor = items[i].Want, time.Second
+		}
+	}
+	return answers, err
+}
+
+func (b *broken) Watch(ctx context.Context, hint func(string)) (func(), error) {
+	if b.how == unheard {
+		return func() {}, nil
+	}
+	return b.Store.Watch(ctx, hint)
+}
+
+// deaf is a store of which no hint arrives.
+type deaf struct{ store.Store }
+
+func (deaf) Watch(context.Context, func(string)) (func(), error) { return func() {}, nil }
