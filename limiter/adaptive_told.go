@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/throttle"
@@ -46,11 +47,15 @@ const (
 const sameReset = 1.5
 
 func (o *told) hear(t, sent float64, q throttle.Quota, reset float64) {
-	o.of(toldOf{q.Name, q.Window}).hear(t, q, reset, float64(q.Remaining)-o.since(sent))
+	which := toldOf{q.Name, q.Window}
+	said := reset > t && q.Remaining >= 0
+	if said || len(o.windows) < mostTold || slices.ContainsFunc(o.windows, func(w toldWindow) bool { return w.which == which }) {
+		o.of(which).hear(t, q, reset, float64(q.Remaining)-o.since(sent))
+	}
 }
 
 // of returns the window that is meant. When there are too many, the one that ends
-// first is forgotten.
+// first is forgotten: hear asks for no further one of which nothing is said.
 func (o *told) of(which toldOf) *toldWindow {
 	first := 0
 	for i := range o.windows {

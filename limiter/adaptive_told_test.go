@@ -102,6 +102,18 @@ func TestAdaptiveForgetsWindowsBeyondEight(t *testing.T) {
 
 // TestAdaptiveToldIsNeverRefused has a vendor that counts in windows tell of its
 // quota in each answer, which takes a while, so that many are on their way.
+func TestAdaptiveForgetsNoWindowForOneOfWhichNothingIsSaid(t *testing.T) {
+	a := newAdaptive(t, AdaptiveConfig{})
+	for i := range mostTold {
+		a.Told(epoch, epoch, throttle.Quota{Name: string(rune('a' + i)), Limit: 100, Remaining: int64(100 * min(i, 1)), Reset: after(time.Duration(60+i) * time.Second)})
+	}
+	a.Told(epoch, epoch, throttle.Quota{Name: "x", Limit: 5, Remaining: -1, Reset: after(time.Hour)})
+	a.Told(after(time.Second), epoch, throttle.Quota{Name: "y", Limit: -1, Remaining: 5, Reset: epoch})
+	if got := a.Wait(after(time.Second), "", 1); got != 59*time.Second {
+		t.Errorf("Wait = %v, want 59s", got)
+	}
+}
+
 func TestAdaptiveToldIsNeverRefused(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 9))

@@ -152,7 +152,8 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		c.retryAt = now + max(int64(a.RetryAfter), leastPause)
 	}
 	if c.slots != nil {
-		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), a.Held
+		// SetMax may have made it fewer since the item was sent.
+		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), min(a.Held, c.slots.max)
 		c.slotsUntil = sent + int64(a.SlotsFor-a.SlotsFor/10)
 		if c.wantSlots = max(0, c.wantSlots-(a.Held-it.Held)); c.wantSlots > 0 && c.allowed > c.inUse {
 			c.wantSlots = 0

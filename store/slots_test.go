@@ -56,3 +56,27 @@ func TestSlotsAreAsManyAsWasSaidLast(t *testing.T) {
 		}
 	})
 }
+
+func TestSlotsThatWereAskedForBeforeALoweringAreNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := store.NewMemory(store.MemoryConfig{})
+		require.NoError(t, err)
+		far := &faulty{Store: engine, delay: func() time.Duration { return 200 * time.Millisecond }}
+		s, err := store.NewSyncer(store.SyncerConfig{Store: far})
+		require.NoError(t, err)
+		defer s.Close()
+		l, err := s.Slots(store.SlotsConfig{Name: "x", Max: 5})
+		require.NoError(t, err)
+		heard := make(chan struct{}, 10)
+		l.OnChange(func() { heard <- struct{}{} })
+		require.NotZero(t, l.Wait(time.Now(), "", 5))
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, l.SetMax(1))
+		<-heard
+		n := 0
+		for ; l.Wait(time.Now(), "", 1) == 0; n++ {
+			l.Take(time.Now(), "", 1)
+		}
+		require.Equal(t, 1, n)
+	})
+}
