@@ -221,7 +221,7 @@ func decodeMap(path string, data []byte, v reflect.Value) error {
 	fresh := reflect.MakeMapWithSize(t, len(all))
 	for _, m := range all {
 		e := reflect.New(t.Elem()).Elem()
-		if err := decode(fmt.Sprintf("%s[%q]", path, m.name), m.value, e); err != nil {
+		if err := decode(fmt.Sprintf("%s[%.64q]", path, m.name), m.value, e); err != nil {
 			return err
 		}
 		fresh.SetMapIndex(reflect.ValueOf(m.name).Convert(t.Key()), e)

@@ -14,14 +14,15 @@ import (
 // guard is what a key guards its resource with.
 type guard interface {
 	// acquire waits for n permits, as long as the metadata allows. release gives them
-	// back, with how the call ended; it is called once.
+	// back, with how the call ended; it is called once. nil: there is nothing to give
+	// back.
 	acquire(ctx context.Context, n int) (release func(error), err error)
 
 	// change makes it what other metadata says; the caller makes one change at a time.
 	change(m Metadata, version uint64) error
 
-	// idle reports whether nobody could tell it from a new one.
-	idle(now time.Time) bool
+	// idle reports whether nobody could tell it from a new one, when nobody uses it.
+	idle() bool
 
 	close()
 }
@@ -33,7 +34,6 @@ const maxWaiting = 10_000
 type limited struct {
 	*limiter.Shared
 	timeout atomic.Int64 // how long an acquire waits; less than 0: not at all
-	out     atomic.Int64 // acquires that are not released, where they are to be
 	holds   bool         // permits come back by a release
 	settles bool         // the limiter wants to hear what a take has cost
 	set     func(m Metadata, version uint64) error
@@ -64,13 +64,9 @@ func (l *limited) acquire(ctx context.Context, n int) (release func(error), err 
 		l.Settle("", n, n)
 	}
 	if err != nil || !l.holds {
-		return func(error) {}, err
+		return nil, err
 	}
-	l.out.Add(1)
-	return func(error) {
-		l.Release("", n)
-		l.out.Add(-1)
-	}, nil
+	return func(error) { l.Release("", n) }, nil
 }
 
 // waitFor waits up to d. An error that is due to d, and not to the end of ctx, does not
@@ -94,14 +90,11 @@ func (l *limited) waitFor(ctx context.Context, d time.Duration, n int) error {
 
 func (l *limited) change(m Metadata, version uint64) error { return l.set(m.filled(), version) }
 
-func (l *limited) idle(now time.Time) (idle bool) {
-	if l.out.Load() > 0 || l.Waiting() > 0 {
-		return false
+func (l *limited) idle() bool {
+	idle := true
+	if l.isIdle != nil {
+		l.Update(func(now time.Time) { idle = l.isIdle(now) })
 	}
-	if l.isIdle == nil {
-		return true
-	}
-	l.Update(func(now time.Time) { idle = l.isIdle(now) })
 	return idle
 }
 
@@ -225,7 +218,7 @@ func (c *circuit) change(m Metadata, _ uint64) error {
 	return err
 }
 
-func (c *circuit) idle(time.Time) bool {
+func (c *circuit) idle() bool {
 	s := c.b.Load().Stats()
 	return s.State == breaker.Closed && s.Failed == 0 && s.Slow == 0
 }

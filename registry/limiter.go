@@ -138,7 +138,8 @@ func newLimits(cfg LimiterConfig) (all []limiter.Limiter, err error) {
 
 // changeLimiter changes the limits and rates of a Limiter.
 func changeLimiter(l *Limiter, from, to LimiterConfig) error {
-	if _, err := newLimits(to); err != nil { // what is out of range is found before anything changes
+	fresh, err := newLimits(to)
+	if err != nil {
 		return err
 	}
 	if err := sameBut("LimiterConfig.Shared", from.Shared, to.Shared); err != nil {
@@ -160,7 +161,12 @@ func changeLimiter(l *Limiter, from, to LimiterConfig) error {
 			return err
 		}
 	}
-	var err error
+	// What is out of range is found before anything changes.
+	for i := range fresh {
+		if err := setLimit(fresh[i], time.Now(), will[i]); err != nil {
+			return err
+		}
+	}
 	l.Update(func(now time.Time) {
 		for i := range l.limits {
 			if err == nil {
@@ -178,8 +184,7 @@ var live = map[string][]string{
 	"CalendarConfig": {"Limit"}, "LeakyConfig": {"Rate"}, "ConcurrencyConfig": {"Limit"},
 }
 
-// setLimit makes l, whose kind it is, keep to what cfg says. What is in range for New
-// is so here.
+// setLimit makes l, whose kind it is, keep to what cfg says.
 func setLimit(l limiter.Limiter, now time.Time, cfg Limit) error {
 	switch {
 	case cfg.Bucket != nil:

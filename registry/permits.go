@@ -67,24 +67,26 @@ type Permits struct {
 
 	// mu guards the map and what follows. Nothing is made, called or waited for under
 	// it, but the idle methods of guards.
-	mu     sync.Mutex
-	keys   map[string]*guarded
-	swept  time.Time // when idle keys were last looked for
-	closed bool
-	reads  sync.WaitGroup // of goroutines that read metadata; added to unless closed
+	mu      sync.Mutex
+	keys    map[string]*guarded
+	changes uint64    // how often metadata was changed here
+	swept   time.Time // when idle keys were last looked for
+	closed  bool
+	reads   sync.WaitGroup // of goroutines that read metadata; added to unless closed
 }
 
 // guarded is a key in use.
 type guarded struct {
 	key     Key
 	guard   guard
+	users   atomic.Int64 // acquires that wait, and permits to be released; more of them only under Permits.mu
 	used    atomic.Int64 // UnixNano of the last use
 	reading atomic.Bool
 	read    atomic.Int64 // UnixNano
 
 	// mu is held while the guard is changed: changes come one after the other.
 	mu      sync.Mutex
-	version uint64 // of a record 2 times its own; 1 more when it was deleted; see versionOf
+	version uint64 // of a record 2 times its own; 1 more when it was deleted
 }
 
 // NewPermits returns a Permits without keys. The error names the field that is out of
@@ -134,14 +136,18 @@ func (p *Permits) Close() error {
 // Permit is the right to use a resource once, or as often as it was acquired for.
 type Permit struct {
 	once    sync.Once
-	release func(error)
+	release func(error) // nil: there is nothing to give back
 }
 
 // Release gives the permit back, with the error that the use of the resource ended
 // with, or nil: a bulkhead lets the next one in, a circuit breaker counts it, for a
 // rate limiter it does nothing. It is to be called when the use has ended, however it
 // ended; only the first call counts.
-func (m *Permit) Release(err error) { m.once.Do(func() { m.release(err) }) }
+func (m *Permit) Release(err error) {
+	if m.release != nil {
+		m.once.Do(func() { m.release(err) })
+	}
+}
 
 // Acquire waits for n permits of a key, as long as its metadata allows: of a rate
 // limiter, n permits; of a bulkhead, n of the calls that may run at once; of a circuit
@@ -155,12 +161,18 @@ func (m *Permit) Release(err error) { m.once.Do(func() { m.release(err) }) }
 // limiter or the breaker said: errors.Is with limiter.ErrLimited or breaker.ErrOpen.
 func (p *Permits) Acquire(ctx context.Context, key string, n int) (*Permit, error) {
 	if ctx == nil {
-		return nil, &Error{FailedToAcquirePermit, key, invalidf("a nil context")}
+		return nil, &Error{FailedToAcquirePermit, key, errNilContext}
 	}
 	g, err := p.guarded(ctx, key)
 	if err != nil {
 		return nil, err
 	}
+	held := false
+	defer func() { // also when Allow panics
+		if !held {
+			g.users.Add(-1)
+		}
+	}()
 	if n < 1 {
 		return nil, &Error{FailedToAcquirePermit, key, invalidf("%d permits, want 1 or more", n)}
 	}
@@ -171,7 +183,14 @@ func (p *Permits) Acquire(ctx context.Context, key string, n int) (*Permit, erro
 	if err != nil {
 		return nil, &Error{codeOf(ctx, err), key, err}
 	}
-	return &Permit{release: release}, nil
+	if release == nil {
+		return &Permit{}, nil
+	}
+	held = true
+	return &Permit{release: func(err error) {
+		release(err)
+		g.users.Add(-1)
+	}}, nil
 }
 
 var errNotAllowed = errors.New("PermitsConfig.Allow says no")
@@ -199,7 +218,7 @@ func Do[R any](ctx context.Context, p *Permits, key string, fn func(context.Cont
 
 var errNoReturn = errors.New("registry: the function did not return")
 
-// guarded returns what a key guards, made if it is not in use.
+// guarded returns what a key guards, made if it is not in use, with one more user.
 func (p *Permits) guarded(ctx context.Context, key string) (*guarded, error) {
 	k, err := ParseKey(key)
 	if err == nil && k.Type != RateLimiter && k.Type != Bulkhead && k.Type != CircuitBreaker {
@@ -208,50 +227,59 @@ func (p *Permits) guarded(ctx context.Context, key string) (*guarded, error) {
 	if err != nil {
 		return nil, &Error{RegistryNotFound, key, err}
 	}
-	now := time.Now()
-	p.mu.Lock()
-	g := p.keys[k.String()]
-	closed := p.closed
-	p.mu.Unlock()
-	switch {
-	case closed:
-		return nil, &Error{FailedToAcquirePermit, key, ErrClosed}
-	case g != nil:
-		g.used.Store(now.UnixNano())
-		p.refresh(g, now)
-		return g, nil
-	}
-	r, err := p.get(ctx, k)
-	if err != nil {
-		code := FailedToInstantiateRegistry
-		if ctx.Err() != nil {
-			code = InterruptedWhileAcquiringPermit
+	for {
+		now := time.Now()
+		p.mu.Lock()
+		g, closed, changes := p.keys[k.String()], p.closed, p.changes
+		if g != nil {
+			g.users.Add(1)
 		}
-		return nil, &Error{code, key, err}
+		p.mu.Unlock()
+		switch {
+		case closed:
+			return nil, &Error{FailedToAcquirePermit, key, ErrClosed}
+		case g != nil:
+			g.used.Store(now.UnixNano())
+			p.refresh(g, now)
+			return g, nil
+		}
+		r, err := p.get(ctx, k)
+		if err != nil {
+			code := FailedToInstantiateRegistry
+			if ctx.Err() != nil {
+				code = InterruptedWhileAcquiringPermit
+			}
+			return nil, &Error{code, key, err}
+		}
+		if g, err = p.begin(k, r, changes); err != nil {
+			return nil, &Error{FailedToInstantiateRegistry, key, err}
+		}
+		if g != nil {
+			return g, nil
+		}
 	}
-	if g, err = p.begin(k, r); err != nil {
-		return nil, &Error{FailedToInstantiateRegistry, key, err}
-	}
-	return g, nil
 }
 
 // get reads the record of a key; without one, that of Version 0.
 func (p *Permits) get(ctx context.Context, k Key) (store.Record, error) {
-	found, err := p.meta.Meta(ctx, store.MetaOp{Do: store.Get, Key: k.String()})
+	found, err := p.do(ctx, store.MetaOp{Do: store.Get, Key: k.String()})
 	if err != nil || len(found) == 0 {
 		return store.Record{Key: k.String(), Value: []byte("{}")}, err
 	}
 	return found[0], nil
 }
 
-// begin makes what a key guards, unless somebody was faster.
-func (p *Permits) begin(k Key, r store.Record) (*guarded, error) {
+// begin makes what a key guards; nil when somebody was faster, or may have changed what
+// r says: a change that comes after this finds the key, one before has counted up
+// changes.
+func (p *Permits) begin(k Key, r store.Record, changes uint64) (*guarded, error) {
 	m, err := ParseMetadata(r.Value)
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
 	g := &guarded{key: k, version: 2 * r.Version}
 	now := time.Now()
+	g.users.Store(1)
 	g.used.Store(now.UnixNano())
 	g.read.Store(now.UnixNano())
 	if err := p.room(k, now); err != nil { // before anything is made
@@ -261,21 +289,17 @@ func (p *Permits) begin(k Key, r store.Record) (*guarded, error) {
 		return nil, err
 	}
 	p.mu.Lock()
-	won := p.keys[k.String()]
+	late := p.keys[k.String()] != nil || p.changes != changes || p.closed
 	full := len(p.keys) >= p.cfg.MaxKeys
-	if won == nil && !full && !p.closed {
+	if !late && !full {
 		p.keys[k.String()] = g
 		p.mu.Unlock()
 		return g, nil
 	}
-	closed := p.closed
 	p.mu.Unlock()
 	g.guard.close()
-	switch {
-	case won != nil:
-		return won, nil
-	case closed:
-		return nil, ErrClosed
+	if late {
+		return nil, nil
 	}
 	return nil, fmt.Errorf("%w keys: there are %d", ErrTooMany, p.cfg.MaxKeys)
 }
@@ -317,8 +341,9 @@ func (p *Permits) room(k Key, now time.Time) error {
 	return nil
 }
 
-// isIdle reports whether a key can be forgotten. One that was just used may be about to
-// be acquired; and what is shared the store forgets by itself.
+// isIdle reports whether a key can be forgotten. One that was just used may be used
+// again; and what is shared the store forgets by itself. The caller holds mu, so that
+// nobody begins to use it.
 func (p *Permits) isIdle(g *guarded, now time.Time) bool {
-	return now.UnixNano()-g.used.Load() >= int64(time.Second) && g.guard.idle(now)
+	return g.users.Load() == 0 && now.UnixNano()-g.used.Load() >= int64(time.Second) && g.guard.idle()
 }

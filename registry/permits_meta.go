@@ -49,12 +49,12 @@ func (p *Permits) Put(ctx context.Context, key string, data json.RawMessage, ver
 	if err != nil {
 		return store.Record{}, &Error{FailureWhileExecutingOperation, key, err}
 	}
-	found, err := p.meta.Meta(ctx, store.MetaOp{Do: store.Put, Key: k.String(), Value: data, Version: version})
+	found, err := p.do(ctx, store.MetaOp{Do: store.Put, Key: k.String(), Value: data, Version: version})
 	if err == nil && len(found) != 1 {
 		err = errors.New("the store returned no record")
 	}
 	if err == nil {
-		err = p.changed(found[0])
+		err = p.changed(k, found[0].Value, 2*found[0].Version)
 	}
 	if err != nil {
 		return store.Record{}, &Error{FailureWhileExecutingOperation, key, err}
@@ -70,9 +70,9 @@ func (p *Permits) Delete(ctx context.Context, key string, version uint64) error 
 	if err != nil {
 		return &Error{RegistryNotFound, key, err}
 	}
-	_, err = p.meta.Meta(ctx, store.MetaOp{Do: store.Delete, Key: k.String(), Version: version})
+	_, err = p.do(ctx, store.MetaOp{Do: store.Delete, Key: k.String(), Version: version})
 	if err == nil {
-		err = p.changed(store.Record{Key: k.String(), Value: []byte("{}")})
+		err = p.changed(k, []byte("{}"), 2*version+1)
 	}
 	if err != nil {
 		return &Error{FailureWhileExecutingOperation, key, err}
@@ -83,33 +83,50 @@ func (p *Permits) Delete(ctx context.Context, key string, version uint64) error 
 // List returns the metadata of up to limit keys, 0 means 100, that begin with prefix, in
 // their order.
 func (p *Permits) List(ctx context.Context, prefix string, limit int) ([]store.Record, error) {
-	found, err := p.meta.Meta(ctx, store.MetaOp{Do: store.List, Key: prefix, Limit: limit})
+	found, err := p.do(ctx, store.MetaOp{Do: store.List, Key: prefix, Limit: limit})
 	if err != nil {
 		return nil, &Error{FailureWhileExecutingOperation, prefix, err}
 	}
 	return found, nil
 }
 
-// changed brings what a key guards, if it is in use, to a record.
-func (p *Permits) changed(r store.Record) error {
+// do does one operation on metadata. A panic of the MetaStore is an error: refresh has
+// no caller whom it could reach.
+func (p *Permits) do(ctx context.Context, op store.MetaOp) (found []store.Record, err error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			found, err = nil, fmt.Errorf("registry: panic of the MetaStore: %v", v)
+		}
+	}()
+	return p.meta.Meta(ctx, op)
+}
+
+var errNilContext = invalidf("a nil context")
+
+// changed brings what a key guards, if it is in use, to what was stored or deleted.
+func (p *Permits) changed(k Key, value []byte, version uint64) error {
 	p.mu.Lock()
-	g := p.keys[r.Key]
+	p.changes++
+	g := p.keys[k.String()]
 	p.mu.Unlock()
 	if g == nil {
 		return nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.apply(r)
+	return g.apply(value, version)
 }
 
-// apply changes the guard, unless it knows of a later record. The caller holds mu.
-func (g *guarded) apply(r store.Record) error {
-	version := g.versionOf(r)
+// apply changes the guard, unless it knows of what came later: a record that follows a
+// deleted one has a larger Version than that had. The caller holds mu.
+func (g *guarded) apply(value []byte, version uint64) error {
 	if version <= g.version {
 		return nil
 	}
-	m, err := ParseMetadata(r.Value)
+	m, err := ParseMetadata(value)
 	if err == nil {
 		err = g.guard.change(m, version)
 	}
@@ -118,15 +135,6 @@ func (g *guarded) apply(r store.Record) error {
 	}
 	g.version = version
 	return nil
-}
-
-// versionOf numbers records and their absence after each other: a record that follows
-// a deleted one has a larger Version than that had.
-func (g *guarded) versionOf(r store.Record) uint64 {
-	if r.Version == 0 {
-		return g.version | 1
-	}
-	return 2 * r.Version
 }
 
 // refresh has the metadata of a key in use read again when it is time, by a goroutine
@@ -159,7 +167,11 @@ func (p *Permits) refresh(g *guarded, now time.Time) {
 		// what it knows, until the next read. So does one that was changed meanwhile: that
 		// there was no record may be older than the record that it has now.
 		if err == nil && g.version == before {
-			_ = g.apply(r)
+			version := 2 * r.Version
+			if r.Version == 0 { // it was deleted
+				version = before | 1
+			}
+			_ = g.apply(r.Value, version)
 		}
 		g.read.Store(time.Now().UnixNano())
 	}()

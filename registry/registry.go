@@ -24,8 +24,10 @@ type Config struct {
 // It may be used by any number of goroutines at once. It owns what its Sets make, not
 // the governors: to take one out does not close it.
 type Registry struct {
-	// Breakers are replaced when they are changed: the new one is open, or in a state
-	// that was set by hand, as long as the old one is, and has counted nothing.
+	// Breakers are replaced when they are changed: the new one is open, up to its
+	// Config.MaxRetryAfter, or in a state that was set by hand, as long as the old one
+	// is, half-open where a trial call would come next, and has counted nothing. Trial
+	// calls that are out hold their places in it until Config.Lease is over.
 	Breakers *Set[breaker.Config, *breaker.Breaker]
 
 	// Bulkheads change Max and MaxWait while they run: more lets waiting calls in at
@@ -77,8 +79,8 @@ func (r *Registry) Listen(fn func(event.Event)) (stop func()) { return r.bus.Lis
 
 // Register adds a governor by its name, until Unregister, or until it is closed. The
 // error matches ErrInvalid when g is nil or its name is empty or of more than 256
-// bytes, ErrExists when there is one of that name, and ErrTooMany when there are as
-// many as may be.
+// bytes, ErrExists when there is one of that name, ErrTooMany when there are as many as
+// may be, and ErrClosed when g is closed.
 func (r *Registry) Register(g governor.Handle) error {
 	if g == nil {
 		return invalidf("Register of a nil governor")
@@ -90,6 +92,10 @@ func (r *Registry) Register(g governor.Handle) error {
 	}
 	// A governor tells once that it is closed, and its listeners end with it.
 	g.Listen(func(event.Event) { r.governors.remove(name, e) }, event.Closed)
+	if g.Stats().Closed { // perhaps before Listen
+		r.governors.remove(name, e)
+		return r.governors.failed(name, ErrClosed)
+	}
 	return nil
 }
 
@@ -125,9 +131,16 @@ func replaceBreaker(name string, old *breaker.Breaker, cfg breaker.Config) (*bre
 	case breaker.Open:
 		if was.Until.After(time.Now()) {
 			b.OpenUntil(was.Until)
+		} else { // who asks next makes it that
+			err = b.Transition(breaker.HalfOpen)
 		}
 	case breaker.HalfOpen, breaker.Disabled, breaker.ForcedOpen, breaker.MetricsOnly:
 		err = b.Transition(was.State)
+		// Trial calls that are out report to the old one. Each has a place in the new one
+		// as long as its lease may last; there may be fewer places.
+		for range was.Trials {
+			_, _ = b.Acquire(time.Now())
+		}
 	}
 	return b, err
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -88,8 +89,8 @@ func (s *Set[C, T]) Config(name string) (cfg C, ok bool) {
 // Change gives an instance another override in the place of the one that it has: its
 // configuration is that of its base with what override, or nil, changes of it. Where
 // the instance cannot be changed while it runs a new one takes its place: who has kept
-// the old one has it still, so Get it anew for each use. After an error everything is
-// as it was; it matches ErrNotLive for an instance that was Put.
+// the old one has it still, so Get it anew for each use; but not where the configuration
+// comes out the same. After an error everything is as it was; it matches ErrNotLive for an instance that was Put.
 func (s *Set[C, T]) Change(name string, override func(*C) error) error {
 	return s.change(name, func(e *entry[C, T]) (string, func(*C) error, bool) { return e.base, override, true })
 }
@@ -115,6 +116,12 @@ func (s *Set[C, T]) change(name string, to func(*entry[C, T]) (base string, over
 	cfg, err := overridden(s.base(base).cfg, override)
 	if err != nil {
 		return s.failed(name, err)
+	}
+	if s.cfg.Change == nil && reflect.DeepEqual(cfg, e.cfg) { // it keeps what it has counted
+		s.mu.Lock()
+		e.base, e.override = base, override
+		s.mu.Unlock()
+		return nil
 	}
 	inst, what := e.inst, "changed"
 	if s.cfg.Change != nil {
