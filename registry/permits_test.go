@@ -479,9 +479,9 @@ func TestChangesOfOtherProcessesArrive(t *testing.T) {
 		require.EqualValues(t, 1, reads.Load())
 		put(t, there, key, `{"maxConcurrentCalls": 1, "maxWaitDurationInMillis": 0}`)
 		time.Sleep(time.Second)
-		m, err := here.Acquire(t.Context(), key, 2) // which begins to read
-		require.NoError(t, err)
-		m.Release(nil)
+		if m, err := here.Acquire(t.Context(), key, 2); err == nil { // which begins to read, and may be the faster
+			m.Release(nil)
+		}
 		synctest.Wait()
 		require.EqualValues(t, 2, reads.Load())
 		_, err = here.Acquire(t.Context(), key, 2)
