@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
 	"github.com/flyball-go/flyball/examples/internal/adspb"
@@ -37,9 +39,10 @@ type job struct {
 	o      *options
 	driver driver
 
-	mu     sync.Mutex // guards the fields below
-	total  int        // reports wanted
-	done   int        // reports there are
+	mu     sync.Mutex  // guards the fields below
+	total  int         // reports wanted
+	done   int         // reports there are
+	at     []time.Time // when each was there
 	failed int
 	first  error          // the first failure
 	sum    fakeads.Totals // of the reports there are
@@ -97,6 +100,7 @@ func (j *job) report(ctx context.Context, c *adsclient.Client, a adsclient.Acces
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.done++
+	j.at = append(j.at, time.Now())
 	j.sum.Add(sum)
 	return nil
 }
@@ -159,4 +163,11 @@ func (j *job) state() state {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return state{j.total, j.done, j.failed, j.first, j.sum}
+}
+
+// moments returns when each report was there, in order.
+func (j *job) moments() []time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.at)
 }

@@ -57,6 +57,13 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		fmt.Fprintln(stderr, "googleads:", err, "(-help lists the flags)")
 		return exitUsage
 	}
+	var picture *plotFile
+	if o.plot != "" {
+		if picture, err = openPlot(o.plot); err != nil {
+			fmt.Fprintln(stderr, "googleads:", err)
+			return exitUsage
+		}
+	}
 	results, err := runModes(ctx, o, stderr)
 	switch {
 	case len(results) == 0 && err != nil: // nothing was done
@@ -64,6 +71,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		printJSON(stdout, results)
 	default:
 		printTable(stdout, o, results)
+	}
+	if picture != nil {
+		if e := picture.save(o, results); e != nil {
+			err = errors.Join(err, fmt.Errorf("-plot: %w", e))
+		}
 	}
 	switch {
 	case err != nil:

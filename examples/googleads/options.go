@@ -39,6 +39,7 @@ type options struct {
 	json       bool
 	progress   string
 	dashboard  string
+	plot       string                                         // file; empty: none
 	metrics    string                                         // host:port; empty: none
 	watch      func(governor.Handle) (stop func(), err error) // with metrics: measures a governor
 	workers    int
@@ -90,6 +91,7 @@ func newFlagSet(o *options, r *raw, getenv func(string) string) *flag.FlagSet {
 	fs.BoolVar(&o.json, "json", false, "print one JSON object instead of the table")
 	fs.StringVar(&o.progress, "progress", "auto", "auto, plain (a line a second) or none")
 	fs.StringVar(&o.dashboard, "dashboard", "", "loopback host:port to serve a live page of the governors on, while the job runs")
+	fs.StringVar(&o.plot, "plot", "", "file for a picture of the goodput over time, which ends in .svg or .png; empty: none")
 	fs.StringVar(&o.metrics, "metrics", "", "host:port where Prometheus finds /metrics during the job, such as 127.0.0.1:9464; empty: nowhere")
 	fs.IntVar(&o.workers, "workers", 16, "calls at once")
 	fs.IntVar(&o.conns, "conns", 2, "shared connections")

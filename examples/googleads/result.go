@@ -35,6 +35,7 @@ type result struct {
 	sum      fakeads.Totals
 	checked  bool // the server's own totals are known,
 	equal    bool // and are the same
+	curve    curve
 	arrivals int64
 	own      bool // arrivals, escalations and the longest pause are the server's
 }
@@ -106,6 +107,7 @@ func summarize(o *options, m mode, j *job, s *session, end time.Time) *result {
 	}
 	if !c.Since.IsZero() {
 		elapsed := end.Sub(c.Since)
+		r.curve = curveOf(c.Since, end, j.moments(), s.meter.Pauses())
 		r.ElapsedMillis = elapsed.Milliseconds()
 		if o.quotaKnown {
 			r.GoodputPct = float64(int(100*100*float64(r.Completed)/(o.model.Quota.Rate*elapsed.Seconds())+0.5)) / 100

@@ -40,7 +40,7 @@ type Meter struct {
 	host    pause
 	tenants map[string]*pause
 	begun   []begun
-	known   map[string][]span
+	known   map[string][]Span
 }
 
 // pause is what a limit has announced.
@@ -55,14 +55,14 @@ type begun struct {
 	tenant string
 }
 
-func (b begun) in(s span) bool { return b.at.After(s.from) && b.at.Before(s.to) }
+func (b begun) in(s Span) bool { return b.at.After(s.From) && b.at.Before(s.To) }
 
-// span is a time in which the client knew that it was to pause.
-type span struct{ from, to time.Time }
+// Span is a time in which the client knew that it was to pause.
+type Span struct{ From, To time.Time }
 
 // NewMeter returns a Meter that allows max calls; 0: any number.
 func NewMeter(max int64) *Meter {
-	return &Meter{max: max, adapter: vendors.GoogleAds(), tenants: map[string]*pause{}, known: map[string][]span{}}
+	return &Meter{max: max, adapter: vendors.GoogleAds(), tenants: map[string]*pause{}, known: map[string][]Span{}}
 }
 
 // Received notes that from now at on the client knew that scope was to be left
@@ -70,7 +70,7 @@ func NewMeter(max int64) *Meter {
 func (m *Meter) Received(scope string, at, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known[scope] = append(m.known[scope], span{at, until})
+	m.known[scope] = append(m.known[scope], Span{at, until})
 }
 
 // Heard notes what err announced, the end of one of tenant's calls: the caller
@@ -98,6 +98,14 @@ func (m *Meter) DuringPause() (n int64) {
 		}
 	}
 	return n
+}
+
+// Pauses returns the pauses of the whole host that the client knew of, as it was
+// told of them: they may overlap.
+func (m *Meter) Pauses() []Span {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.known[throttle.Scope{}.String()])
 }
 
 // Counts returns the counts so far, all of one moment.
