@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,7 @@ var heard = []event.Kind{
 	event.Overflow, event.Retry, event.GaveUp,
 	event.Learned, event.Cooling, event.Extended, event.Cleared, event.Cooled, event.Probe, event.Ramp, event.Resumed,
 	event.Clamped, event.BadVendor,
-	event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRate, event.WouldRefuse,
+	event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRate, event.BreakerRefused, event.WouldRefuse,
 	event.PoolCreated, event.PoolFailed, event.PoolStolen, event.PoolDiscarded,
 	event.Stuck, event.Paused, event.Unpaused, event.Closing, event.Closed, event.Abandoned,
 	event.StoreLost, event.StoreBack, event.Unguarded,
@@ -44,18 +45,84 @@ type entry struct {
 	base    governor.Stats // at the last point
 	points  ring[point]
 	journal journal
+	opened  time.Time // until when the breaker is open, as far as was told
+
+	// early are the events that the journal began with and that may be heard again,
+	// last the time of the latest; see again, mu does not guard them.
+	early map[happened]int
+	last  time.Time
+}
+
+// happened tells an event from others of its governor.
+type happened struct {
+	at      int64
+	kind    event.Kind
+	request uint64
+	attempt int
+	scope   string
 }
 
 func (d *Dashboard) newEntry(h governor.Handle, id string) *entry {
 	e := &entry{id: id, handle: h, texts: &d.texts}
 	e.points.most = int(d.cfg.History / every)
+	begun := make(chan struct{})
 	e.stop = h.Listen(func(ev event.Event) {
+		<-begun
+		if e.again(ev) {
+			return
+		}
 		e.noted(d, ev)
 		if urgent&(uint64(1)<<ev.Kind) != 0 {
 			d.changed(e)
 		}
 	}, heard...)
+	// Asked after the listening began, so that nothing falls between the two.
+	e.begin(d, h.Recent())
+	close(begun)
 	return e
+}
+
+// begin begins the journal with what happened before the governor was watched.
+func (e *entry) begin(d *Dashboard, recent []event.Event) {
+	for _, ev := range recent {
+		if !slices.Contains(heard, ev.Kind) {
+			continue
+		}
+		e.noted(d, ev)
+		if e.early == nil {
+			e.early = map[happened]int{}
+		}
+		e.early[keyOf(ev)]++
+		e.last = latest(e.last, ev.Time)
+	}
+}
+
+// again reports whether the journal began with an event that is heard. begin and it
+// are the only ones who use early and last, one after the other: the listener waits
+// for begin, and hears one event at a time.
+func (e *entry) again(ev event.Event) bool {
+	if e.early == nil {
+		return false
+	}
+	if k := keyOf(ev); e.early[k] > 0 {
+		e.early[k]--
+		return true
+	}
+	if ev.Time.After(e.last) {
+		e.early = nil // what is heard from now on is new
+	}
+	return false
+}
+
+func keyOf(ev event.Event) happened {
+	return happened{ev.Time.UnixNano(), ev.Kind, ev.Request, ev.Attempt, ev.Scope}
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // noted writes down an event. It is stamped with the sample to come: a reader who was
@@ -73,6 +140,10 @@ func (e *entry) noted(d *Dashboard, ev event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.journal.add(told, ev.Kind, d.ticked()+1)
+	switch ev.Kind {
+	case event.BreakerState, event.BreakerSet, event.BreakerRefused:
+		e.opened = ev.Until
+	}
 }
 
 // sampled takes in what a governor said of itself, and adds a point to its charts.

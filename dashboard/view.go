@@ -147,7 +147,9 @@ func (d *Dashboard) detail(e *entry, after uint64) Detail {
 	}
 	if t.Breaker == "open" {
 		t.BreakerSays = d.texts.clean(e.stats.Breaker)
-		t.BreakerLeft = left(e.stats.Breaker, t.Time)
+		if !e.opened.IsZero() {
+			t.BreakerLeft = ms(e.opened.Sub(t.Time))
+		}
 	}
 	t.Stats.Lanes, t.Stats.Cooldowns, t.Stats.Limits = nil, nil, nil
 	t.Stats.Name, t.Stats.Breaker = t.Name, d.texts.clean(e.stats.Breaker)
@@ -156,16 +158,6 @@ func (d *Dashboard) detail(e *entry, after uint64) Detail {
 	t.History.Span = ms(d.cfg.History)
 	t.Events = e.journal.since(after)
 	return t
-}
-
-// left reads from an *OpenError's text how long the breaker stays open.
-func left(says string, now time.Time) float64 {
-	_, until, _ := strings.Cut(says, "open until ")
-	t, err := time.Parse(time.RFC3339Nano, until)
-	if err != nil {
-		return 0
-	}
-	return ms(t.Sub(now))
 }
 
 func (d *Dashboard) lanes(all []governor.LaneStats) (lanes []governor.LaneStats, tenants []Tenant) {
