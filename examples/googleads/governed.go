@@ -6,6 +6,7 @@ import (
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
+	"github.com/flyball-go/flyball/examples/internal/adsreport"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/pool"
@@ -75,22 +76,22 @@ func known(o *options) (limiter.Limiter, error) {
 
 // submit hands a call to the governor. Calls of one account are that tenant's:
 // what Google says of the account pauses it alone.
-func (d *governedDriver) submit(ctx context.Context, c call) *governor.Request[struct{}] {
-	g := d.g.With(governor.Ask{Tenant: c.tenant})
-	return governor.Submit(ctx, g, c.service, func(ctx context.Context, client *adsclient.Client) (struct{}, error) {
-		return struct{}{}, c.run(ctx, client)
+func (d *governedDriver) submit(ctx context.Context, c adsreport.Call) *governor.Request[struct{}] {
+	g := d.g.With(governor.Ask{Tenant: c.Tenant})
+	return governor.Submit(ctx, g, c.Service, func(ctx context.Context, client *adsclient.Client) (struct{}, error) {
+		return struct{}{}, c.Run(ctx, client)
 	})
 }
 
-func (d *governedDriver) one(ctx context.Context, c call) error {
+func (d *governedDriver) one(ctx context.Context, c adsreport.Call) error {
 	var result error
-	d.all(ctx, []call{c}, func(_ int, err error) { result = err })
+	d.all(ctx, []adsreport.Call{c}, func(_ int, err error) { result = err })
 	return result
 }
 
 // all submits everything at once: what waits costs no goroutine. The end of ctx
 // shuts the governor down, which drops what waits and lets run what runs.
-func (d *governedDriver) all(ctx context.Context, calls []call, ended func(int, error)) {
+func (d *governedDriver) all(ctx context.Context, calls []adsreport.Call, ended func(int, error)) {
 	running := context.WithoutCancel(ctx)
 	stop := context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(running, drainTime)

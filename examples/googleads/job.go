@@ -4,32 +4,24 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
-	"github.com/flyball-go/flyball/examples/internal/adspb"
+	"github.com/flyball-go/flyball/examples/internal/adsreport"
 	"github.com/flyball-go/flyball/examples/internal/fakeads"
 )
-
-// call is one call to make: which service, for whose sake, and what.
-type call struct {
-	service adsclient.Service
-	tenant  string // the account; empty: none
-	run     func(context.Context, *adsclient.Client) error
-}
 
 // driver decides when calls are made, and makes those again that are refused for
 // their rate. When ctx ends it begins no more calls, and waits for those that
 // run.
 type driver interface {
 	// one makes one call and returns how it ended.
-	one(ctx context.Context, c call) error
+	one(ctx context.Context, c adsreport.Call) error
 
 	// all makes calls at once, and returns when all have ended. ended is called
 	// for each of them, from any goroutine.
-	all(ctx context.Context, calls []call, ended func(i int, err error))
+	all(ctx context.Context, calls []adsreport.Call, ended func(i int, err error))
 
 	close()
 }
@@ -61,9 +53,9 @@ func (j *job) run(ctx context.Context) error {
 	j.mu.Lock()
 	j.total = len(accounts)
 	j.mu.Unlock()
-	calls := make([]call, len(accounts))
+	calls := make([]adsreport.Call, len(accounts))
 	for i, a := range accounts {
-		calls[i] = call{adsclient.GoogleAds, a.Customer, func(ctx context.Context, c *adsclient.Client) error {
+		calls[i] = adsreport.Call{Service: adsclient.GoogleAds, Tenant: a.Customer, Run: func(ctx context.Context, c *adsclient.Client) error {
 			return j.report(ctx, c, a)
 		}}
 	}
@@ -83,17 +75,9 @@ func (j *job) run(ctx context.Context) error {
 	return nil
 }
 
-// report fetches the report of one account. Rows are added up as they come, and
-// count when the stream has ended well.
+// report fetches the report of one account.
 func (j *job) report(ctx context.Context, c *adsclient.Client, a adsclient.Access) error {
-	var sum fakeads.Totals
-	err := c.SearchStream(ctx, a, j.o.query, func(rows []*adspb.GoogleAdsRow) {
-		for _, r := range rows {
-			m := r.GetMetrics()
-			sum.Add(fakeads.Totals{Rows: 1, Impressions: m.GetImpressions(), Clicks: m.GetClicks(),
-				CostMicros: m.GetCostMicros(), Conversions: m.GetConversions()})
-		}
-	})
+	sum, err := adsreport.Fetch(ctx, c, a, j.o.query)
 	if err != nil {
 		return err
 	}
@@ -105,46 +89,18 @@ func (j *job) report(ctx context.Context, c *adsclient.Client, a adsclient.Acces
 	return nil
 }
 
-const findClients = "SELECT customer_client.id FROM customer_client WHERE customer_client.manager = FALSE AND customer_client.status = ENABLED"
-
-// discover finds the accounts to report, and the manager that each is reached
-// through: the managers that the credentials open, then the accounts below them.
+// discover returns the accounts to report.
 func (j *job) discover(ctx context.Context) ([]adsclient.Access, error) {
-	var found []adsclient.Access
 	if j.o.customers != nil {
+		var found []adsclient.Access
 		for _, id := range j.o.customers {
 			found = append(found, adsclient.Access{Customer: id, Login: j.o.login})
 		}
 		return found, nil
 	}
-	var tops []string
-	if j.o.login != "" {
-		tops = []string{j.o.login}
-	} else if err := j.driver.one(ctx, call{adsclient.Customers, "", func(ctx context.Context, c *adsclient.Client) (err error) {
-		tops, err = c.ListAccessibleCustomers(ctx)
-		return err
-	}}); err != nil {
+	found, err := adsreport.Find(ctx, j.o.login, j.driver.one)
+	if err != nil {
 		return nil, err
-	}
-	seen := map[string]bool{}
-	for _, top := range tops {
-		var below []string
-		if err := j.driver.one(ctx, call{adsclient.GoogleAds, top, func(ctx context.Context, c *adsclient.Client) error {
-			below = nil
-			return c.SearchStream(ctx, adsclient.Access{Customer: top, Login: top}, findClients, func(rows []*adspb.GoogleAdsRow) {
-				for _, r := range rows {
-					below = append(below, strconv.FormatInt(r.GetCustomerClient().GetId(), 10))
-				}
-			})
-		}}); err != nil {
-			return nil, fmt.Errorf("account %s: %w", top, err)
-		}
-		for _, id := range below {
-			if !seen[id] {
-				seen[id] = true
-				found = append(found, adsclient.Access{Customer: id, Login: top})
-			}
-		}
 	}
 	if j.o.endpoint != "" && j.o.accountsSet && len(found) > j.o.model.Accounts {
 		found = found[:j.o.model.Accounts]

@@ -21,6 +21,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/flyball-go/flyball/examples/internal/adsreport"
 	"github.com/flyball-go/flyball/examples/prometheus"
 	"github.com/flyball-go/flyball/telemetry"
 )
@@ -68,9 +69,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	switch {
 	case len(results) == 0 && err != nil: // nothing was done
 	case o.json:
-		printJSON(stdout, results)
+		printJSON(stdout, reports(results))
 	default:
-		printTable(stdout, o, results)
+		adsreport.PrintTable(stdout, o.quotaKnown, reports(results))
 	}
 	if picture != nil {
 		if e := picture.save(o, results); e != nil {
@@ -83,7 +84,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return exitFailed
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case !good(results):
+	case !good(reports(results)):
 		return exitFailed
 	}
 	return exitOK
@@ -138,9 +139,9 @@ func inOrder(byMode map[mode]*result) (rs []*result) {
 }
 
 // good reports whether every governed report is there, and every total right.
-func good(rs []*result) bool {
+func good(rs []*adsreport.Result) bool {
 	for _, r := range rs {
-		if r.mode != naive && !r.finished() || r.checked && !r.equal {
+		if r.Mode != string(naive) && !r.Finished() || r.Checked && !r.Equal {
 			return false
 		}
 	}
@@ -148,20 +149,20 @@ func good(rs []*result) bool {
 }
 
 // printJSON prints an object with the modes that ran.
-func printJSON(w io.Writer, rs []*result) {
+func printJSON(w io.Writer, rs []*adsreport.Result) {
 	var object struct {
-		Naive      *measured `json:"naive,omitempty"`
-		Governed   *measured `json:"governed,omitempty"`
-		Configured *measured `json:"configured,omitempty"`
+		Naive      *adsreport.Measured `json:"naive,omitempty"`
+		Governed   *adsreport.Measured `json:"governed,omitempty"`
+		Configured *adsreport.Measured `json:"configured,omitempty"`
 	}
 	for _, r := range rs {
-		switch r.mode {
+		switch mode(r.Mode) {
 		case naive:
-			object.Naive = &r.measured
+			object.Naive = &r.Measured
 		case governed:
-			object.Governed = &r.measured
+			object.Governed = &r.Measured
 		case configured:
-			object.Configured = &r.measured
+			object.Configured = &r.Measured
 		}
 	}
 	enc := json.NewEncoder(w)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
+	"github.com/flyball-go/flyball/examples/internal/adsreport"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/vendors"
 )
@@ -42,13 +43,13 @@ func newNaive(o *options, s *session, p *page) (*naiveDriver, error) {
 }
 
 // run makes one call.
-func (d *naiveDriver) run(ctx context.Context, c call, client *adsclient.Client) error {
+func (d *naiveDriver) run(ctx context.Context, c adsreport.Call, client *adsclient.Client) error {
 	if d.watch == nil {
-		return c.run(ctx, client)
+		return c.Run(ctx, client)
 	}
-	watched := d.watch.With(governor.Ask{Tenant: c.tenant})
-	_, err := governor.Do(ctx, watched, c.service, func(ctx context.Context, _ *adsclient.Client) (struct{}, error) {
-		return struct{}{}, c.run(ctx, client)
+	watched := d.watch.With(governor.Ask{Tenant: c.Tenant})
+	_, err := governor.Do(ctx, watched, c.Service, func(ctx context.Context, _ *adsclient.Client) (struct{}, error) {
+		return struct{}{}, c.Run(ctx, client)
 	})
 	return err
 }
@@ -57,10 +58,10 @@ func (d *naiveDriver) client(s adsclient.Service) *adsclient.Client {
 	return d.conns.Client(s, int(d.next.Add(1)))
 }
 
-func (d *naiveDriver) one(ctx context.Context, c call) error {
+func (d *naiveDriver) one(ctx context.Context, c adsreport.Call) error {
 	running, cancel := drain(ctx)
 	defer cancel()
-	for client := d.client(c.service); ; {
+	for client := d.client(c.Service); ; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func (d *naiveDriver) one(ctx context.Context, c call) error {
 		if !limited {
 			return err
 		}
-		d.meter.Heard(c.tenant, err)
+		d.meter.Heard(c.Tenant, err)
 		select {
 		case <-time.After(max(delay, time.Millisecond)):
 		case <-ctx.Done():
@@ -77,7 +78,7 @@ func (d *naiveDriver) one(ctx context.Context, c call) error {
 	}
 }
 
-func (d *naiveDriver) all(ctx context.Context, calls []call, ended func(int, error)) {
+func (d *naiveDriver) all(ctx context.Context, calls []adsreport.Call, ended func(int, error)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range d.workers {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
+	"github.com/flyball-go/flyball/examples/internal/adsreport"
 	"github.com/flyball-go/flyball/examples/internal/fakeads"
 	"github.com/flyball-go/flyball/governor"
 )
@@ -25,13 +26,6 @@ const (
 )
 
 var allModes = []mode{naive, governed, configured}
-
-// The queries that -report stands for.
-var reports = map[string]string{
-	"daily":     "SELECT campaign.id, campaign.name, segments.date, metrics.impressions, metrics.clicks, metrics.cost_micros, metrics.conversions FROM campaign WHERE segments.date DURING LAST_7_DAYS",
-	"hourly":    "SELECT campaign.id, campaign.name, segments.date, segments.hour, metrics.impressions, metrics.clicks, metrics.cost_micros, metrics.conversions FROM campaign WHERE segments.date DURING LAST_7_DAYS",
-	"campaigns": "SELECT campaign.id, campaign.name, campaign.status, campaign.advertising_channel_type, campaign_budget.amount_micros FROM campaign",
-}
 
 // options are the command line and the environment, checked.
 type options struct {
@@ -169,7 +163,7 @@ func parse(args []string, getenv func(string) string) (*options, error) {
 // check checks what is the same for every server.
 func (o *options) check() error {
 	if o.query == "" {
-		if o.query = reports[o.report]; o.query == "" {
+		if o.query = adsreport.Queries[o.report]; o.query == "" {
 			return fmt.Errorf("-report %s: want daily, hourly or campaigns", o.report)
 		}
 	}

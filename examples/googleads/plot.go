@@ -125,7 +125,7 @@ func draw(format string, o *options, rs []*result) ([]byte, error) {
 	}
 	lines := make([]*plotter.Line, len(rs))
 	for i, r := range rs {
-		lines[i] = &plotter.Line{XYs: r.curve.rates(w), LineStyle: vgdraw.LineStyle{Color: colours[r.mode], Width: 2}}
+		lines[i] = &plotter.Line{XYs: r.curve.rates(w), LineStyle: vgdraw.LineStyle{Color: colours[mode(r.Mode)], Width: 2}}
 		right = max(right, r.curve.elapsed.Seconds())
 		for _, point := range lines[i].XYs {
 			top = max(top, point.Y)
@@ -148,9 +148,9 @@ func draw(format string, o *options, rs []*result) ([]byte, error) {
 	top *= 1.06
 	for i, r := range rs {
 		p.Add(lines[i])
-		legend.Add(string(r.mode), lines[i])
+		legend.Add(r.Mode, lines[i])
 		if len(r.curve.pauses) > 0 {
-			strip := &plotter.Polygon{Color: pale(colours[r.mode])}
+			strip := &plotter.Polygon{Color: pale(colours[mode(r.Mode)])}
 			for _, s := range r.curve.pauses {
 				from, to := s.from.Seconds(), s.to.Seconds()
 				strip.XYs = append(strip.XYs, plotter.XYs{{X: from, Y: top}, {X: to, Y: top}, {X: to, Y: top + height}, {X: from, Y: top + height}})

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
+	"github.com/flyball-go/flyball/examples/internal/adsreport"
 )
 
 // texts returns the texts of a picture, which must be well-formed.
@@ -210,8 +211,8 @@ func TestWindowSuitsTheRun(t *testing.T) {
 }
 
 func TestDrawingOfAnyResults(t *testing.T) {
-	empty := &result{mode: naive}
-	paused := &result{mode: governed, curve: curve{elapsed: time.Second, pauses: []pause{{0, 3 * time.Second}, {2 * time.Second, 4 * time.Second}}}}
+	empty := &result{Result: &adsreport.Result{Mode: string(naive)}}
+	paused := &result{Result: &adsreport.Result{Mode: string(governed)}, curve: curve{elapsed: time.Second, pauses: []pause{{0, 3 * time.Second}, {2 * time.Second, 4 * time.Second}}}}
 	for _, rs := range [][]*result{{empty}, {paused}, {empty, paused}, nil} {
 		for _, known := range []bool{false, true} {
 			o := &options{quotaKnown: known}

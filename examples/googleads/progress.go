@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/flyball-go/flyball/examples/internal/adsreport"
 )
 
 // progress shows how far a mode is: on a terminal in one line that is drawn again
@@ -73,7 +75,7 @@ func (p *progress) show() {
 	}
 	line := fmt.Sprintf("%-10s [%s%s] %d/%d  %.1f/s | refused %d  escalated %d | paused %.1fs | %s rows", p.mode,
 		strings.Repeat("#", bar), strings.Repeat("-", barWidth-bar), st.done, st.total,
-		float64(st.done)/time.Since(p.begun).Seconds(), c.Refused, escalations, p.s.meter.Paused().Seconds(), comma(st.sum.Rows))
+		float64(st.done)/time.Since(p.begun).Seconds(), c.Refused, escalations, p.s.meter.Paused().Seconds(), adsreport.Comma(st.sum.Rows))
 	if p.draw {
 		fmt.Fprint(p.w, "\r\x1b[K\x1b[?7l", line, "\x1b[?7h") // cut off at the edge, not wrapped
 		return

@@ -8,39 +8,23 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
-	"github.com/flyball-go/flyball/examples/internal/fakeads"
+	"github.com/flyball-go/flyball/examples/internal/adsreport"
 	"github.com/flyball-go/flyball/limiter"
 )
 
-// measured is what one mode did, in the form of -json.
-type measured struct {
-	Calls         int64   `json:"calls"`              // attempts begun
-	Completed     int     `json:"completed"`          // reports there are
-	Refused       int64   `json:"rate_limit_errors"`  // attempts refused for their rate
-	DuringPause   int64   `json:"calls_during_pause"` // attempts begun although a pause had been announced
-	Escalations   int64   `json:"escalations"`        // pauses that calls made longer
-	LongestPause  int64   `json:"longest_pause_ms"`
-	GoodputPct    float64 `json:"goodput_pct"` // 100 x completed / (quota x elapsed); 0 when the quota is not known
-	ElapsedMillis int64   `json:"elapsed_ms"`  // from the first call sent to the last result
-	Rows          int64   `json:"rows"`        // of the reports there are
-}
-
-// result is that, and what else the table tells.
+// result is what one mode came to, and its course.
 type result struct {
-	mode mode
-	measured
-	total    int   // reports wanted; 0: the accounts were not found
-	failed   int   // reports that ended in an error
-	first    error // the first of these
-	sum      fakeads.Totals
-	checked  bool // the server's own totals are known,
-	equal    bool // and are the same
-	curve    curve
-	arrivals int64
-	own      bool // arrivals, escalations and the longest pause are the server's
+	*adsreport.Result
+	curve curve
 }
 
-func (r *result) finished() bool { return r.total > 0 && r.Completed == r.total }
+// reports are the results without their course.
+func reports(rs []*result) (all []*adsreport.Result) {
+	for _, r := range rs {
+		all = append(all, r.Result)
+	}
+	return all
+}
 
 // runMode runs the job once. The result is nil when it could not even begin: no
 // server, no access, no accounts.
@@ -71,8 +55,8 @@ func runMode(ctx context.Context, o *options, t *target, m mode, stderr io.Write
 		return nil, describe(err)
 	}
 	r := summarize(o, m, j, s, end)
-	if err = nil; r.finished() && t.data != nil {
-		err = r.check(t, j)
+	if err = nil; r.Finished() && t.data != nil {
+		err = check(r.Result, t, j)
 	}
 	return r, describe(err)
 }
@@ -97,12 +81,12 @@ func newDriver(o *options, m mode, s *session, p *page) (driver, error) {
 // summarize puts together what job, meter and server know.
 func summarize(o *options, m mode, j *job, s *session, end time.Time) *result {
 	st, c := j.state(), s.meter.Counts()
-	r := &result{mode: m, total: st.total, failed: st.failed, first: describe(st.first), sum: st.sum}
+	r := &result{Result: &adsreport.Result{Mode: string(m), Total: st.total, Failed: st.failed, First: describe(st.first), Sum: st.sum}}
 	r.Calls, r.Completed, r.Refused, r.DuringPause, r.Rows = c.Calls, st.done, c.Refused, s.meter.DuringPause(), st.sum.Rows
 	r.Escalations, r.LongestPause = c.Escalations, c.Longest.Milliseconds()
 	if s.server != nil {
 		seen := s.server.Seen()
-		r.own, r.arrivals = true, seen.InPause
+		r.Own, r.Arrivals = true, seen.InPause
 		r.Escalations, r.LongestPause = seen.Escalations, seen.LongestPause.Milliseconds()
 	}
 	if !c.Since.IsZero() {
@@ -110,19 +94,19 @@ func summarize(o *options, m mode, j *job, s *session, end time.Time) *result {
 		r.curve = curveOf(c.Since, end, j.moments(), s.meter.Pauses())
 		r.ElapsedMillis = elapsed.Milliseconds()
 		if o.quotaKnown {
-			r.GoodputPct = float64(int(100*100*float64(r.Completed)/(o.model.Quota.Rate*elapsed.Seconds())+0.5)) / 100
+			r.Goodput(o.model.Quota.Rate, elapsed.Seconds())
 		}
 	}
 	return r
 }
 
 // check compares the totals with the server's own.
-func (r *result) check(t *target, j *job) error {
+func check(r *adsreport.Result, t *target, j *job) error {
 	want, err := t.totals(j.o)
 	if err != nil {
 		return err
 	}
-	r.checked, r.equal = true, want == r.sum
+	r.Checked, r.Equal = true, want == r.Sum
 	return nil
 }
 

@@ -23,7 +23,7 @@ func BenchmarkHourly(b *testing.B) {
 	for b.Loop() {
 		for i, m := range []mode{naive, configured} {
 			r, err := runMode(b.Context(), o, t, m, io.Discard)
-			if err != nil || !r.finished() || r.Refused > 0 {
+			if err != nil || !r.Finished() || r.Refused > 0 {
 				b.Fatalf("%s: %+v, %v", m, r, err)
 			}
 			spent[i] += time.Duration(r.ElapsedMillis) * time.Millisecond

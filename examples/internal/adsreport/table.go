@@ -1,4 +1,4 @@
-package main
+package adsreport
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 
 const tableRow = "%-11s %8s %8s %8s %9s %8s %8s %9s %11s %8s  %s"
 
-// printTable prints a line for each mode and what else there is to say.
-func printTable(w io.Writer, o *options, rs []*result) {
+// PrintTable prints a line for each mode and what else there is to say.
+func PrintTable(w io.Writer, quotaKnown bool, rs []*Result) {
 	if len(rs) == 0 {
 		return
 	}
@@ -24,16 +24,16 @@ func printTable(w io.Writer, o *options, rs []*result) {
 	line("", "", "", "", "a pause", "tions", "pause", "of quota", "", "", "")
 	for _, r := range rs {
 		goodput := "-"
-		if o.quotaKnown {
+		if quotaKnown {
 			goodput = fmt.Sprintf("%.1f%%", r.GoodputPct)
 		}
-		line(r.mode, strconv.Itoa(r.Completed), comma(r.Calls), comma(r.Refused), comma(r.DuringPause), comma(r.Escalations),
-			seconds(r.LongestPause), goodput, comma(r.Rows), seconds(r.ElapsedMillis), r.remark())
+		line(r.Mode, strconv.Itoa(r.Completed), Comma(r.Calls), Comma(r.Refused), Comma(r.DuringPause), Comma(r.Escalations),
+			seconds(r.LongestPause), goodput, Comma(r.Rows), seconds(r.ElapsedMillis), r.remark())
 	}
 	fmt.Fprintln(w)
 	for _, r := range rs {
-		if r.first != nil {
-			fmt.Fprintf(w, "%s: %s failed; first %v\n", r.mode, reportsOf(r.failed), r.first)
+		if r.First != nil {
+			fmt.Fprintf(w, "%s: %s failed; first %v\n", r.Mode, reportsOf(r.Failed), r.First)
 		}
 	}
 	printArrivals(w, rs)
@@ -44,29 +44,29 @@ func reportsOf(n int) string {
 	if n == 1 {
 		return "1 report"
 	}
-	return comma(int64(n)) + " reports"
+	return Comma(int64(n)) + " reports"
 }
 
 // remark says what is wrong with a mode's outcome.
-func (r *result) remark() string {
+func (r *Result) remark() string {
 	switch {
-	case r.finished():
+	case r.Finished():
 		return ""
-	case r.total == 0:
+	case r.Total == 0:
 		return "stopped before the accounts were known"
-	case r.failed > 0:
-		return fmt.Sprintf("%d of %d missing", r.total-r.Completed, r.total)
+	case r.Failed > 0:
+		return fmt.Sprintf("%d of %d missing", r.Total-r.Completed, r.Total)
 	}
-	return fmt.Sprintf("stopped, %d of %d missing", r.total-r.Completed, r.total)
+	return fmt.Sprintf("stopped, %d of %d missing", r.Total-r.Completed, r.Total)
 }
 
 // printArrivals tells what the server saw of the pauses. A call that was on its
 // way when the pause began arrives in it and is no fault of the client.
-func printArrivals(w io.Writer, rs []*result) {
+func printArrivals(w io.Writer, rs []*Result) {
 	var parts []string
 	for _, r := range rs {
-		if r.own {
-			parts = append(parts, fmt.Sprintf("%s %s", r.mode, comma(r.arrivals)))
+		if r.Own {
+			parts = append(parts, fmt.Sprintf("%s %s", r.Mode, Comma(r.Arrivals)))
 		}
 	}
 	if parts != nil {
@@ -74,18 +74,18 @@ func printArrivals(w io.Writer, rs []*result) {
 	}
 }
 
-func printTotals(w io.Writer, rs []*result) {
+func printTotals(w io.Writer, rs []*Result) {
 	said := map[fakeads.Totals]bool{}
 	for _, r := range rs {
 		switch {
-		case !r.finished():
-		case !r.checked:
-			fmt.Fprintf(w, "%s: %s\n", r.mode, totals(r.sum))
-		case !r.equal:
-			fmt.Fprintf(w, "%s: %s equal the server's own totals: NO\n", r.mode, totals(r.sum))
-		case !said[r.sum]:
-			said[r.sum] = true
-			fmt.Fprintf(w, "%s equal the server's own totals: yes\n", totals(r.sum))
+		case !r.Finished():
+		case !r.Checked:
+			fmt.Fprintf(w, "%s: %s\n", r.Mode, totals(r.Sum))
+		case !r.Equal:
+			fmt.Fprintf(w, "%s: %s equal the server's own totals: NO\n", r.Mode, totals(r.Sum))
+		case !said[r.Sum]:
+			said[r.Sum] = true
+			fmt.Fprintf(w, "%s equal the server's own totals: yes\n", totals(r.Sum))
 		}
 	}
 }
@@ -93,12 +93,12 @@ func printTotals(w io.Writer, rs []*result) {
 // totals says what reports add up to. Accounts have different currencies, so
 // that the cost is a check and not a sum of money.
 func totals(t fakeads.Totals) string {
-	return fmt.Sprintf("%s rows, %s impressions, %s clicks, cost %s.%02d", comma(t.Rows), comma(t.Impressions), comma(t.Clicks),
-		comma(t.CostMicros/1_000_000), t.CostMicros%1_000_000/10_000)
+	return fmt.Sprintf("%s rows, %s impressions, %s clicks, cost %s.%02d", Comma(t.Rows), Comma(t.Impressions), Comma(t.Clicks),
+		Comma(t.CostMicros/1_000_000), t.CostMicros%1_000_000/10_000)
 }
 
-// comma writes a number with its thousands apart.
-func comma(n int64) string {
+// Comma writes a number with its thousands apart.
+func Comma(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
