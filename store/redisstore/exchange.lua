@@ -15,6 +15,7 @@
 
 local LAYOUT = 1
 local TOP = 9007199254740991 -- 2^53-1
+local MOST = '18446744073709551615' -- 2^64-1, for texts of 20 digits
 local CAP = 8900000000000000 -- ns, 103 days: more than any Per, Lease and Transit together
 local MAXCOOL = 2678400000000 -- store.MaxCool
 local MAXSCOPES = 64 -- store.MaxScopes
@@ -175,7 +176,7 @@ for name, v in pairs(nodes) do
 		nodes[name] = r
 		if name == me then
 			n, r.seq = r, string.sub(v, NODE * 8 + 1, NODE * 8 + 20)
-			if not string.find(r.seq, '^%d+$') or r[11] > 1000000000 or r[12] > now + MAXCOOL or r[13] > now + 10 * MAXCOOL or
+			if not string.find(r.seq, '^%d+$') or r.seq > MOST or r[11] > 1000000000 or r[12] > now + MAXCOOL or r[13] > now + 10 * MAXCOOL or
 				r[14] > 1048576 or r[15] > now + 2 * BACK or r[16] > OTHER or r[17] > now + MAXCOOL then
 				garbage('n:')
 			end
@@ -212,7 +213,7 @@ for i = 1, 8 do
 	limits[i] = c
 end
 local version, asked = h.lv or '', h.la or ''
-if (#limits > 0) ~= (h.lv ~= nil) or #limits > 0 and not (h.la and string.find(version, '^%d+$') and #version == 20) then
+if (#limits > 0) ~= (h.lv ~= nil) or #limits > 0 and not (h.la and string.find(version, '^%d+$') and #version == 20 and version <= MOST) then
 	garbage('lv')
 end
 if asked ~= newasked and asked ~= '' then -- it will be told
