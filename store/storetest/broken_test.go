@@ -267,6 +267,13 @@ var controls = []struct {
 			}
 		}
 	}},
+	{check: "WhatIsBroughtBackIsToldToAll", what: "gives it a Gen that there was", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) {
+			if it.Seen > 0 {
+				it.Seen++
+			}
+		}
+	}},
 	{check: "OneNodeProbes", what: "has no probe", breaks: coolsElsewhere},
 	{check: "OneNodeProbes", what: "lets all probe", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) {

@@ -160,6 +160,18 @@ func knownBringsBack(c *check) {
 	}
 }
 
+// What a node brings back is news for those who have seen the same Gen, and not it.
+func broughtBackIsTold(c *check) {
+	n := nodes(3)
+	c.ask(n[0], cool("tenant:a", time.Minute))
+	seen := c.ask(n[1], store.Item{})
+	c.ask(n[2], store.Item{Known: []store.Cooldown{{Scope: "tenant:b", Left: time.Minute, Gen: seen.Gen}}})
+	a := c.ask(n[1], store.Item{Seen: seen.Gen, Epoch: seen.Epoch})
+	if len(a.Cooldowns) != 1 || a.Cooldowns[0].Scope != "tenant:b" || a.Cooldowns[0].Gen <= seen.Gen {
+		c.Errorf("who has seen Gen %d is told of %+v, want what was brought back since", seen.Gen, a.Cooldowns)
+	}
+}
+
 // probing is a key whose cooldown has just ended.
 func (c *check) probing(node store.Node, l store.Limit) {
 	c.Helper()

@@ -105,6 +105,7 @@ var checks = []struct {
 	{"ScopesAreBounded", scopesBounded},
 	{"ClearEndsACooldown", clearEnds},
 	{"KnownBringsBackLostCooldowns", knownBringsBack},
+	{"WhatIsBroughtBackIsToldToAll", broughtBackIsTold},
 	{"OneNodeProbes", oneProbes},
 	{"AProbeThatIsGoneIsFreed", lostProbe},
 	{"SlotsAreNeverMoreThanTheyAre", slotsBounded},
