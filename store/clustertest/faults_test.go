@@ -314,7 +314,7 @@ func TestFaults(t *testing.T) {
 				}
 				t.Run(s.name+", control", func(t *testing.T) {
 					t.Parallel()
-					for range 3 { // some need luck to go wrong
+					for range 8 { // some need luck to go wrong
 						s := scenarios()[i]
 						if s.template.Broken = s.broken; s.breaks != nil {
 							s.breaks(&s)
