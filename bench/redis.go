@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,49 +34,14 @@ func init() {
 	)
 }
 
-// host is what servers need of a test.
-type host struct {
-	cleanups []func()
-}
-
-// failed is what Fatalf panics with.
-type failed struct{ error }
-
-func (h *host) Helper()                        {}
-func (h *host) Cleanup(f func())               { h.cleanups = append(h.cleanups, f) }
-func (h *host) Logf(string, ...any)            {}
-func (h *host) Fatalf(format string, a ...any) { panic(failed{fmt.Errorf(format, a...)}) }
-func (h *host) Skipf(format string, a ...any)  { h.Fatalf(format, a...) }
-
-func (h *host) TempDir() string {
-	dir, err := os.MkdirTemp("", "flyball-bench")
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
-	h.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-func (h *host) close() {
-	for i := len(h.cleanups) - 1; i >= 0; i-- {
-		h.cleanups[i]()
-	}
-}
-
 // startRedis starts a server that ends with stop.
 func startRedis() (r *servers.RedisServer, stop func(), err error) {
-	h := &host{}
-	defer func() {
-		if p := recover(); p != nil {
-			h.close()
-			f, ok := p.(failed)
-			if !ok {
-				panic(p)
-			}
-			err = f
-		}
-	}()
-	return servers.Redis(h), h.close, nil
+	h := &servers.Host{}
+	if err = h.Try(func() { r = servers.Redis(h) }); err != nil {
+		h.Close()
+		return nil, nil, err
+	}
+	return r, h.Close, nil
 }
 
 // redisEngine is an engine of a server of its own.
