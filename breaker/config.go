@@ -40,7 +40,8 @@ type Config struct {
 	Consecutive int
 
 	// MinCalls is how many calls a rate is judged by at least; where fewer can be
-	// had, since Window or HalfOpenCalls is less, it is that many. 0 means 100.
+	// had, since Window or HalfOpenCalls is less, it is that many. At most
+	// math.MaxInt32, as Consecutive and Failures. 0 means 100.
 	MinCalls int
 
 	// FailureRate is the fraction of failures, more than 0 and at most 1, at or
@@ -116,6 +117,11 @@ type Config struct {
 	// OpenOn says which errors open a closed or half-open breaker at once, as
 	// failures, whatever was counted. nil: none.
 	OpenOn func(error) bool
+
+	// IgnoreOnResult says which calls without an error are neither success nor
+	// failure, by their result, and comes before FailureOnResult. As that it is for
+	// chains. nil: none.
+	IgnoreOnResult policy.Predicate
 
 	// FailureOnResult says which calls without an error are failures, by their
 	// result; see policy.OnResult. It is for chains; DoJudged does the same for

@@ -49,6 +49,7 @@ type trial struct {
 // result is what came of a call.
 type result struct {
 	outcome   Outcome
+	ignored   bool // as configured, or judged; goes with Neutral
 	cancelled bool // by its caller; goes with Neutral
 	trip      bool // it opens the breaker at once; goes with Failure
 	took      time.Duration

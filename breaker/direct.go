@@ -9,7 +9,7 @@ import (
 // Direct is for policy.Chain, and not for users: its types are internal. It is the
 // short way of calls while the breaker is closed.
 func (b *Breaker) Direct(of any, base time.Time) (r direct.Route, ok bool) {
-	if of != any(b) || b.core.cfg.FailureOnResult != nil {
+	if of != any(b) || b.core.cfg.IgnoreOnResult != nil || b.core.cfg.FailureOnResult != nil {
 		return r, false
 	}
 	return direct.Route{Way: &way{b, base.Sub(b.core.begin)}, Clock: b.readsStart}, true

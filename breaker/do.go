@@ -34,10 +34,10 @@ func Do[R any](ctx context.Context, b *Breaker, fn func(context.Context) (R, err
 }
 
 // DoJudged is Do with a function that says what a call's result and error are, in
-// place of Judge; it may use that. It is not asked about an error after ctx has
-// ended. An error that it finds a Failure can still open the breaker at once and
-// say for how long, by Config.OpenOn and its RetryAfter. When judge panics, that
-// is a failure. nil: as Do.
+// place of Judge; it may use that. What it finds Neutral is ignored. It is not
+// asked about an error after ctx has ended. An error that it finds a Failure can
+// still open the breaker at once and say for how long, by Config.OpenOn and its
+// RetryAfter. When judge panics, that is a failure. nil: as Do.
 func DoJudged[R any](ctx context.Context, b *Breaker, fn func(context.Context) (R, error), judge func(R, error) Outcome) (R, error) {
 	var r R
 	if ctx == nil || fn == nil {
@@ -151,7 +151,7 @@ func (b *Breaker) classified(o Outcome, err error) result {
 	if o > Failure {
 		o = Neutral
 	}
-	r := result{outcome: o, err: err}
+	r := result{outcome: o, ignored: o == Neutral, err: err}
 	if o != Failure || err == nil {
 		return r
 	}

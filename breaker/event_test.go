@@ -12,6 +12,7 @@ import (
 
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/policy"
 )
 
 // told prints events, with times as seconds since start.
@@ -125,6 +126,36 @@ func TestEvents(t *testing.T) {
 3754 breaker set half-open
 3754 breaker set closed
 3754 breaker reset`)
+	})
+}
+
+// An ignored call is told, whatever it was ignored for; a cancelled one, and one whose
+// permit only comes back, is not.
+func TestEventsOfIgnoredCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		b := newBreaker(t, breaker.Config{IgnoreOnResult: policy.OnResult(func(int) bool { return true }), OnEvent: r.hear})
+		heard := func(name string, want int) {
+			t.Helper()
+			got := r.take()
+			for _, e := range got {
+				if e.Kind != event.Ignored || e.Err != nil {
+					t.Errorf("%s: heard %v, %v", name, e.Kind, e.Err)
+				}
+			}
+			if len(got) != want {
+				t.Errorf("%s: %d events, want %d", name, len(got), want)
+			}
+		}
+		_, _ = policy.Do(t.Context(), policy.Chain(b), returns(nil))
+		heard("by its result, in a chain", 1)
+		_, _ = breaker.DoJudged(t.Context(), b, returns(nil), func(int, error) breaker.Outcome { return breaker.Neutral })
+		heard("by its result", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, _ = breaker.Do(ctx, b, func(context.Context) (int, error) { cancel(); return 0, errDown })
+		heard("cancelled", 0)
+		calls(t, b, 1, breaker.Neutral, 0)
+		heard("given back", 0)
 	})
 }
 

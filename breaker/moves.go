@@ -129,7 +129,7 @@ func (c *core) noteResult(now time.Time, r result) {
 		c.note(now, event.Event{Kind: event.BreakerSuccess, Delay: r.took})
 	case r.outcome == Failure:
 		c.note(now, event.Event{Kind: event.BreakerFailure, Delay: r.took, Err: r.err})
-	case r.err != nil: // and not the caller's cancellation
+	case r.ignored:
 		c.note(now, event.Event{Kind: event.Ignored, Err: r.err})
 	}
 }

@@ -33,8 +33,8 @@ func (b *Breaker) String() string {
 }
 
 // Wrap makes a Breaker a policy.Policy: calls pass it as they do Do. Beside Judge,
-// Config.FailureOnResult says what calls without an error are. What leaves the
-// layer goes through Config.OnError.
+// Config.IgnoreOnResult and FailureOnResult say what calls without an error are.
+// What leaves the layer goes through Config.OnError.
 func (b *Breaker) Wrap(next policy.Handler) policy.Handler {
 	return func(c *policy.Call) error { return b.mapped(b.pass(c, next)) }
 }
@@ -52,12 +52,14 @@ func (b *Breaker) pass(c *policy.Call, next policy.Handler) error {
 	}()
 	err = next(c)
 	var r result
-	switch onResult := b.core.cfg.FailureOnResult; {
+	switch cfg := &b.core.cfg; {
 	case err != nil && c.Context().Err() != nil:
 		r = result{outcome: Neutral, cancelled: true}
 	case err != nil:
 		r = b.classified(b.Judge(err), err)
-	case onResult != nil && onResult(c, nil):
+	case cfg.IgnoreOnResult != nil && cfg.IgnoreOnResult(c, nil):
+		r = b.classified(Neutral, nil)
+	case cfg.FailureOnResult != nil && cfg.FailureOnResult(c, nil):
 		r.outcome = Failure
 	default:
 		judged = true

@@ -37,6 +37,18 @@ func TestBreakerInAChainCountsWhatPassesIt(t *testing.T) {
 			_, _ = policy.Do(ctx, p, func(context.Context) (int, error) { return 1, nil })
 			_, _ = policy.Do(ctx, p, func(context.Context) (string, error) { return "another type", nil })
 		}, 1, 3},
+		{"ignored result", breaker.Config{IgnoreOnResult: policy.OnResult(func(n int) bool { return n < 0 })}, func(ctx context.Context, p *policy.Pipeline) {
+			_, _ = policy.Do(ctx, p, func(context.Context) (int, error) { return -1, nil })
+			_, _ = policy.Do(ctx, p, func(context.Context) (int, error) { return 1, nil })
+			_, _ = policy.Do(ctx, p, func(context.Context) (int, error) { return -1, errDown })
+		}, 1, 2},
+		{"result that is bad and ignored", breaker.Config{
+			IgnoreOnResult:  policy.OnResult(func(n int) bool { return n < 0 }),
+			FailureOnResult: policy.OnResult(func(n int) bool { return n < 1 }),
+		}, func(ctx context.Context, p *policy.Pipeline) {
+			_, _ = policy.Do(ctx, p, func(context.Context) (int, error) { return -1, nil })
+			_, _ = policy.Do(ctx, p, func(context.Context) (int, error) { return 0, nil })
+		}, 1, 1},
 		{"panic", breaker.Config{}, func(ctx context.Context, p *policy.Pipeline) {
 			defer func() { _ = recover() }()
 			_ = policy.Run(ctx, p, func(context.Context) error { panic("x") })
