@@ -7,6 +7,7 @@ require (
 	github.com/flyball-go/flyball/grpcx v0.0.0
 	github.com/flyball-go/flyball/store/mysqlstore v0.0.0
 	github.com/flyball-go/flyball/store/redisstore v0.0.0
+	github.com/maypok86/otter/v2 v2.4.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/prometheus/otlptranslator v1.0.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
