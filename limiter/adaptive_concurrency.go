@@ -20,7 +20,7 @@ type AdaptiveConcurrencyConfig struct {
 	Tolerance float64
 
 	// AskAgain is what Wait returns while too many run: when an owner that hears
-	// of no Release should ask again. 0 means 100 ms.
+	// of no Release should ask again, up to a century. 0 means 100 ms.
 	AskAgain time.Duration
 }
 
@@ -115,8 +115,8 @@ func NewAdaptiveConcurrency(cfg AdaptiveConcurrencyConfig) (*AdaptiveConcurrency
 		return nil, bad("Start", cfg.Start, fmt.Sprintf("0, or Min, %d, up to Max, %d", cfg.Min, cfg.Max))
 	case !(cfg.Tolerance >= 1 && cfg.Tolerance <= 100): // nor NaN
 		return nil, bad("Tolerance", cfg.Tolerance, "0, or 1 up to 100")
-	case cfg.AskAgain < 0:
-		return nil, bad("AskAgain", cfg.AskAgain, "0 or more")
+	case cfg.AskAgain < 0 || cfg.AskAgain > century:
+		return nil, bad("AskAgain", cfg.AskAgain, "0 up to a century")
 	}
 	return &AdaptiveConcurrency{
 		least: float64(cfg.Min), most: float64(cfg.Max), tolerance: cfg.Tolerance, again: cfg.AskAgain,

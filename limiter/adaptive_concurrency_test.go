@@ -150,6 +150,7 @@ func TestAdaptiveConcurrencyConfig(t *testing.T) {
 		{AdaptiveConcurrencyConfig{Min: 1 << 31}, "Min is 2147483648"},
 		{AdaptiveConcurrencyConfig{Tolerance: math.NaN()}, "Tolerance is NaN"},
 		{AdaptiveConcurrencyConfig{AskAgain: -1}, "AskAgain is -1ns"},
+		{AdaptiveConcurrencyConfig{AskAgain: Never}, "AskAgain is 2562047h47m16.854775807s"}, // a wait that is no refusal
 	} {
 		if _, err := NewAdaptiveConcurrency(c.cfg); err == nil || !strings.Contains(err.Error(), "AdaptiveConcurrencyConfig."+c.want) {
 			t.Errorf("%+v: error %v, want %q", c.cfg, err, c.want)

@@ -81,6 +81,14 @@ func mapped(err error, onError func(error) error) error {
 
 // tellRefused returns err, once onEvent has heard of it.
 func tellRefused(onEvent func(event.Event), name string, err *LimitedError) error {
-	event.Tell(onEvent, event.Event{Kind: event.LimitRefused, Name: name, Delay: err.After, Err: err})
+	event.Tell(onEvent, event.Event{Kind: event.LimitRefused, Name: name, Delay: eventDelay(err.After), Err: err})
 	return err
+}
+
+// eventDelay is d as an event has it: delays there are added up, and Never is none.
+func eventDelay(d time.Duration) time.Duration {
+	if d == Never {
+		return 0
+	}
+	return d
 }

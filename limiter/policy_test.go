@@ -367,6 +367,26 @@ func TestLayersMapErrorsAndTell(t *testing.T) {
 	})
 }
 
+// TestEventsHaveNoDelayThatNeverEnds: whoever adds delays up should not have to know
+// of Never.
+func TestEventsHaveNoDelayThatNeverEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		heard := make(chan event.Event, 2)
+		two := func(context.Context) int { return 2 }
+		onEvent := func(e event.Event) { heard <- e }
+		for _, layer := range []policy.Policy{
+			newRateLayer(t, newRate(t, 1, 1), RateLayerConfig{Permits: two, OnEvent: onEvent}),
+			newShared(t, SharedConfig{Limiters: []Limiter{newBucket(t, BucketConfig{Rate: 1})}, Permits: two, OnEvent: onEvent}),
+		} {
+			_, err := policy.Do(t.Context(), policy.Chain(layer), endings[0])
+			wantLimited(t, err, Impossible, Never)
+			if e := <-heard; e.Kind != event.LimitRefused || e.Delay != 0 {
+				t.Errorf("%v: heard of %v with a delay of %v", layer, e.Kind, e.Delay)
+			}
+		}
+	})
+}
+
 // TestSharedAsALayer checks what a chain's calls take, and of whom.
 func TestSharedAsALayer(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -30,8 +30,8 @@ type RateLayerConfig struct {
 	// further in; nil as a replacement is success. nil: errors stay as they are.
 	OnError func(error) error
 
-	// OnEvent hears of LimitRefused (Delay: RetryAfter of Err). It is called under
-	// no lock, and waited for. A panic in it is dropped. nil: nobody does.
+	// OnEvent hears of LimitRefused (Delay: RetryAfter of Err, 0 for Never). It is
+	// called under no lock, and waited for. A panic in it is dropped. nil: nobody does.
 	OnEvent func(event.Event)
 }
 

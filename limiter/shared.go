@@ -100,10 +100,10 @@ func (s *Shared) Allow(key string, n int) error {
 }
 
 // Wait waits until a call that takes n permits of key is admitted, and returns
-// nil, or why it is not: a *LimitedError, ErrClosed, one that matches ErrInvalid when ctx is nil, or
-// when ctx ends first an error that matches ctx.Err() and context.Cause(ctx). A ctx
-// that has ended takes nothing. When ctx ends and the call is admitted at the same
-// time, it is admitted.
+// nil, or why it is not: a *LimitedError, ErrClosed, one that matches ErrInvalid
+// when ctx is nil, or when ctx ends first an error that matches ctx.Err() and
+// context.Cause(ctx). A ctx that has ended takes nothing. When ctx ends and the call
+// is admitted at the same time, it is admitted.
 func (s *Shared) Wait(ctx context.Context, key string, n int) error {
 	_, err := s.wait(ctx, key, n)
 	return err

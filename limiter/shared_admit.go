@@ -226,9 +226,6 @@ func (s *Shared) refuse(why Reason, key string, wait, hard time.Duration) *Limit
 
 func (s *Shared) emit(now time.Time, kind event.Kind, call uint64, key string, delay time.Duration, err error) {
 	if s.bus.Wants(kind) {
-		if delay == Never {
-			delay = 0
-		}
-		s.bus.Emit(event.Event{Time: now, Kind: kind, Name: s.name, Request: call, Source: key, Delay: delay, Err: err})
+		s.bus.Emit(event.Event{Time: now, Kind: kind, Name: s.name, Request: call, Source: key, Delay: eventDelay(delay), Err: err})
 	}
 }

@@ -68,7 +68,7 @@ type SharedConfig struct {
 	//
 	//	event.Started       the call was admitted (Delay: after it had waited so long)
 	//	event.Queued        it waits (Delay: for how long at least)
-	//	event.LimitRefused  it was rejected (Err, Delay: RetryAfter of Err)
+	//	event.LimitRefused  it was rejected (Err, Delay: RetryAfter of Err, 0 for Never)
 	//	event.Overflow      it was, because of a full queue (Err, Delay: RetryAfter of Err)
 	//	event.Cancelled     it ended in the queue because its context did (Err)
 	//	event.Depleted      the call took the last permit of a Counter that there was;

@@ -33,8 +33,8 @@ type SpreadConfig struct {
 // way when the first answer comes, are known only by the next answer.
 //
 // A Spread belongs to one owner and has no lock. Methods are O(1) in the number of
-// keys; a key of which something is known costs some 700 bytes, and 100 for each further window, until
-// all are over and another key needs the room.
+// keys; a key of which something is known costs some 700 bytes, and 100 for each
+// further window, until all are over and another key needs the room.
 type Spread struct {
 	keys    map[string]*spread
 	most    int
