@@ -41,6 +41,7 @@
 //
 //   - grpcx: interceptors that govern a gRPC connection's calls, and limit a
 //     server's; and what turns errors and trailers into what adapters read.
+//   - store/redisstore: an engine of store on Redis: one server, sentinels, a Cluster.
 //   - store/mysqlstore: an engine of store on MariaDB or MySQL.
 //   - telemetry: metrics, spans and log records of governors and policies, through
 //     OpenTelemetry; with a Grafana dashboard and alerts for Prometheus.

@@ -8,8 +8,8 @@ import (
 
 // BudgetConfig says how much may be repeated.
 type BudgetConfig struct {
-	// Ratio is how many repetitions may be in flight for each call that is.
-	// 0 means 0.2, less than 0 none but Min.
+	// Ratio is how many repetitions may be in flight for each call that is, at
+	// most 100. 0 means 0.2, less than 0 none but Min.
 	Ratio float64
 
 	// Min is how many may be in flight however few calls are. 0 means 3, less

@@ -17,7 +17,8 @@ type BulkheadConfig struct {
 	// Name appears in events and errors.
 	Name string
 
-	// Max is how many calls may run at once. 0 means 25.
+	// Max is how many calls may run at once, at most math.MaxInt32, as MaxQueue. 0
+	// means 25.
 	Max int
 
 	// MaxWait is how long a call waits for one of them to end. 0: not at all;

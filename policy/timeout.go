@@ -61,8 +61,9 @@ type TimeoutConfig struct {
 // A call costs one allocation: its context, which is not used again, since its
 // function may keep it. That makes a timer when it is first asked for its Done
 // channel, which is five more. A call that has a deadline which comes before costs
-// nothing: its function is given the caller's context as it is. To be able to tell that a call is stuck, it is
-// twelve more; with Abandon, twelve and a goroutine.
+// nothing: its function is given the caller's context as it is. To be able to tell
+// that a call is stuck, it is twelve more; with Abandon, twelve and a goroutine.
+//
 // Results must not depend on the context, which ends when the call returns: a
 // response's body has to be read inside.
 type Timeout struct {

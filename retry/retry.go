@@ -142,8 +142,8 @@ func (r Reason) String() string {
 // tree of the error a few times.
 //
 // The wait is 0 or more: what Backoff says, or what the error's RetryAfter asks
-// for, up to MaxRetryAfter, whichever is longer. Of the reasons against, the first that applies is
-// given, in the order in which they are declared.
+// for, up to MaxRetryAfter, whichever is longer. Of the reasons against, the first
+// that applies is given, in the order in which they are declared.
 //
 // An invalid Config does no harm: a negative MaxElapsed or MaxRetryAfter counts as
 // 0, and whatever is wrong with Backoff is treated as that package says.
