@@ -34,7 +34,8 @@ type Key struct {
 // <Prefix>-<PermitType>:<Resource> or <PermitType>:<Resource>, with nothing of it
 // empty. Where it could be divided in several ways the last one counts. The case
 // matters, but for the permit type. An error matches ErrInvalid: nothing is cut,
-// escaped or corrected.
+// escaped or corrected. A part that looks like a credential, "sk-" and a random text, is
+// refused without being named, since keys are stored, logged and shown.
 func ParseKey(s string) (Key, error) {
 	if !key.Valid(s) {
 		return Key{}, invalidf("key is %.64q, want 1 to 36 of [A-Za-z0-9:-]", s)
@@ -48,6 +49,9 @@ func ParseKey(s string) (Key, error) {
 				at, k = i, Key{Prefix: s[:max(0, i-1)], Type: t, Resource: s[i+len(word):]}
 			}
 		}
+	}
+	if key.Secret(k.Prefix) || key.Secret(k.Resource) {
+		return Key{}, invalidf("key has what looks like a credential, which does not belong into a name")
 	}
 	if at < 0 || at == 1 || k.Resource == "" {
 		return Key{}, invalidf("key is %q, want <prefix>-<permit type>:<resource> or <permit type>:<resource>", s)

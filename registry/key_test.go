@@ -54,6 +54,30 @@ func TestKeysOutsideTheGrammar(t *testing.T) {
 	require.ErrorIs(t, registry.Key{Type: registry.Bulkhead, Resource: "x-bulkhead:y"}.Check(), registry.ErrInvalid)
 }
 
+// Keys are stored, logged and shown, so that a credential is none.
+func TestCredentialsAreNoKeys(t *testing.T) {
+	for _, text := range []string{
+		"bulkhead:sk-proj-Ab3dEf6hIj9l", "ratelimiter:AKIAIOSFODNN7EXAMPLE", "bulkhead:glpat-1234567890abcdefghij",
+		"eyJhbGciOiJIUzI1NiJ9-bulkhead:x", "bulkhead:Bearer0123456789ab", "xoxb-123456789012-bulkhead:x",
+	} {
+		_, err := registry.ParseKey(text)
+		require.ErrorIs(t, err, registry.ErrInvalid, text)
+		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ':' || r == '-' }) {
+			if len(word) > 8 && word != "ratelimiter" {
+				require.NotContains(t, err.Error(), word)
+			}
+		}
+	}
+	for _, text := range []string{
+		"sk-bulkhead:x", "sk-north-bulkhead:orders", "bulkhead:sk-service-of-slovakia", "AKIA-bulkhead:x", "bulkhead:Bearer",
+		registry.Bulkhead.For("sk", "1"), registry.Bulkhead.For("AKIA", "1"), registry.RateLimiter.For("sk"),
+		"bulkhead:0190a2b4c6d8e0f2a4b6c8d0",
+	} {
+		_, err := registry.ParseKey(text)
+		require.NoError(t, err)
+	}
+}
+
 func TestKeysOfHosts(t *testing.T) {
 	require.Equal(t, store.KeyFor("api.example.com"), registry.For("api.example.com"))
 	seen := map[string]bool{}

@@ -157,8 +157,9 @@ func (s *Set[C, T]) Get(name string) (T, error) {
 }
 
 // Add makes an instance of a base, "" for the zero configuration, with what override
-// changes of it: Override, say, or nil. It gets a copy, of which it may set the fields;
-// what they point to, and the elements of slices, are the base's. The error matches ErrExists when there is one
+// changes of it: Override, say, or nil. It gets a copy, of which it may change anything:
+// fields, elements of slices and maps, and what pointers to configurations point to. The
+// error matches ErrExists when there is one
 // of that name, ErrNotFound when there is no such base, and ErrTooMany when there are
 // as many instances as may be.
 func (s *Set[C, T]) Add(name, base string, override func(*C) error) (T, error) {

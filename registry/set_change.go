@@ -68,12 +68,74 @@ func (s *Set[C, T]) try(name string, cfg C) error {
 	return err
 }
 
-// overridden returns what override makes of cfg.
+// overridden returns what override makes of a copy of cfg.
 func overridden[C any](cfg C, override func(*C) error) (_ C, err error) {
 	if override != nil {
+		own(reflect.ValueOf(&cfg).Elem(), 0)
 		err = override(&cfg)
 	}
 	return cfg, err
+}
+
+// own gives v copies of the slices, the maps, and the structs behind pointers that it
+// has in common with others. A struct with fields that are not exported, a logger say,
+// is no configuration: that stays in common, and so does what is behind an interface,
+// or nested as deeply as no configuration is.
+func own(v reflect.Value, depth int) {
+	if depth > 16 {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				own(v.Field(i), depth+1)
+			}
+		}
+	case reflect.Slice:
+		if v.IsNil() {
+			return
+		}
+		c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(c, v)
+		for i := range c.Len() {
+			own(c.Index(i), depth+1)
+		}
+		v.Set(c)
+	case reflect.Map:
+		if v.IsNil() {
+			return
+		}
+		c := reflect.MakeMapWithSize(v.Type(), v.Len())
+		for it := v.MapRange(); it.Next(); {
+			e := reflect.New(v.Type().Elem()).Elem()
+			e.Set(it.Value())
+			own(e, depth+1)
+			c.SetMapIndex(it.Key(), e)
+		}
+		v.Set(c)
+	case reflect.Pointer:
+		if v.IsNil() || !open(v.Type().Elem()) {
+			return
+		}
+		c := reflect.New(v.Type().Elem())
+		c.Elem().Set(v.Elem())
+		own(c.Elem(), depth+1)
+		v.Set(c)
+	}
+}
+
+// open reports whether t is a struct of which all fields are exported.
+func open(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range t.NumField() {
+		if !t.Field(i).IsExported() {
+			return false
+		}
+	}
+	return true
 }
 
 // Config returns what an instance is made of; false when there is none, or it was Put.

@@ -3,6 +3,7 @@ package registry_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -68,6 +69,48 @@ func (w *workshop) config(live bool) registry.SetConfig[thingConfig, *thing] {
 
 func size(n int) func(*thingConfig) error {
 	return func(c *thingConfig) error { c.Size = n; return nil }
+}
+
+// What an override changes, wherever it is, is its own.
+func TestAnOverrideChangesNothingOfItsBase(t *testing.T) {
+	type part struct{ N int }
+	type nested struct {
+		Parts  []part
+		Lists  [][]int
+		ByName map[string][]int
+		To     *part
+		Tos    []*part
+		Log    *slog.Logger
+		Any    any
+	}
+	made := map[string]nested{}
+	s, err := registry.NewSet(registry.SetConfig[nested, int]{Kind: "thing", New: func(name string, cfg nested) (int, error) {
+		made[name] = cfg
+		return 0, nil
+	}})
+	require.NoError(t, err)
+	one := func() nested {
+		return nested{[]part{{1}}, [][]int{{1}}, map[string][]int{"a": {1}}, &part{1}, []*part{{1}}, slog.Default(), 1}
+	}
+	base := one()
+	require.NoError(t, s.SetBase("base", base))
+	changes := func(cfg *nested) error {
+		cfg.Parts[0].N, cfg.Lists[0][0], cfg.ByName["a"][0], cfg.To.N, cfg.Tos[0].N = 2, 2, 2, 2, 2
+		cfg.ByName["b"] = nil
+		return nil
+	}
+	_, err = s.Add("x", "base", changes)
+	require.NoError(t, err)
+	_, err = s.Add("y", "base", nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Change("y", changes))
+	require.Equal(t, one(), base)
+	require.Equal(t, 2, made["x"].Tos[0].N)
+	require.Equal(t, 2, made["y"].ByName["a"][0])
+	require.Same(t, base.Log, made["x"].Log, "what is no configuration stays")
+	_, err = s.Add("z", "base", nil)
+	require.NoError(t, err)
+	require.Equal(t, one(), made["z"])
 }
 
 func TestInstancesAreMadeOfBasesWithOverrides(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/big"
+	"strings"
 )
 
 // Max is how long a key may be.
@@ -25,6 +26,25 @@ func Valid(s string) bool {
 
 func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// Secret reports whether part, of a key, looks like a credential that somebody has taken
+// for a name: it begins as those of well-known services do, and goes on for long with
+// letters and digits. What For makes is none.
+func Secret(part string) bool {
+	for _, begins := range []string{"sk-", "glpat-", "xoxb-", "xoxp-", "AKIA", "ASIA", "eyJ", "Bearer", "bearer"} {
+		rest, ok := strings.CutPrefix(part, begins)
+		if ok && len(rest) >= 12 && strings.ContainsAny(rest, "0123456789") && !isHash(rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// isHash reports whether s ends as what For makes does.
+func isHash(s string) bool {
+	s = s[strings.LastIndexByte(s, '-')+1:]
+	return len(s) == hashed && strings.Trim(s, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // For returns the key that begins with prefix and stands for what parts name, of
