@@ -233,6 +233,27 @@ func TestWrongFlags(t *testing.T) {
 	}
 }
 
+// A pause is longer than it takes until all processes have heard of it.
+func TestPausesAreLongerThanTheWayThroughTheStore(t *testing.T) {
+	for args, want := range map[string][2]time.Duration{
+		"":                                  {150 * time.Millisecond, 15 * time.Millisecond},
+		"-store mysql":                      {600 * time.Millisecond, 300 * time.Millisecond},
+		"-store mysql -grace 1ms":           {600 * time.Millisecond, time.Millisecond},
+		"-store mysql -quota real":          {15 * time.Second, time.Second},
+		"-store mysql -quota cooldown=9s":   {9 * time.Second, 15 * time.Millisecond},
+		"-cooldown-max 1m -store mysql":     {600 * time.Millisecond, 300 * time.Millisecond},
+		"-store redis -quota demo -qps 100": {150 * time.Millisecond, 15 * time.Millisecond},
+	} {
+		o, err := parse(strings.Fields(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]time.Duration{o.model.Quota.Pause, o.model.Quota.Grace}; got != want {
+			t.Errorf("%s: pause and grace are %v, want %v", args, got, want)
+		}
+	}
+}
+
 // What the processes may do together in any time, the vendor's bucket has.
 func TestWithinABucket(t *testing.T) {
 	for _, q := range []struct {
