@@ -21,6 +21,7 @@ type cell struct {
 	pending *Item // sent, and perhaps executed
 	lost    bool  // the store answers, but not about this key
 	pause   int64 // then, it is not asked before
+	fresh   int64 // when the last item was sent whose answer was taken; -1: too long ago
 
 	// Of permits. What is taken comes from the lease that ends first.
 	leases  []lease
@@ -84,6 +85,9 @@ func (c *cell) needed(now int64) {
 // next is when c is to be exchanged next; never when there is no need to.
 func (c *cell) next(now int64) int64 {
 	beat := now + int64(c.s.cfg.Interval)
+	if c.slots == nil && !c.frozen(now) && c.upToDate(now) {
+		beat = c.s.heardTo + int64(c.s.cfg.Interval) // if nothing is heard until then
+	}
 	c.needed(now)
 	if _, early := c.spare(now); early > now {
 		beat = min(beat, early)

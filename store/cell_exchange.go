@@ -90,6 +90,7 @@ func (c *cell) frozen(now int64) bool {
 // failed is what follows an exchange without an answer. The item is sent again, by
 // the same number, since it may have been executed; but not what is invalid.
 func (c *cell) failed(now int64, err error) {
+	c.fresh = -1
 	if errors.Is(err, ErrInvalid) {
 		c.pending = nil
 	}
@@ -116,8 +117,10 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		after = append(after, c.share.wake()...)
 	}
 	if a.Stale || !a.sane(it) {
+		c.fresh = -1
 		return after
 	}
+	c.fresh = sent
 	if c.epoch != "" && a.Epoch != c.epoch {
 		after = append(after, c.s.forgot(a.Epoch)...)
 		if c.member != nil {

@@ -138,13 +138,27 @@ func (c *cell) spare(now int64) (n, early int64) {
 	return 0, never
 }
 
+// upToDate reports whether there can be no news of a governor's cooldowns that is older
+// than an Interval: all since the last answer was hinted at, and the hint would be
+// here. What is executed after that answer's item was sent, and after the watch began,
+// is either before Syncer.heardTo, and then c is hinted, or not older than an Interval.
+// While anything cools it is asked for nevertheless: a store that was emptied hints at
+// nothing, and is to hear of the cooldown again before somebody joins who does not know it.
+func (c *cell) upToDate(now int64) bool {
+	s := c.s
+	return c.member != nil && !c.hinted && !c.member.cooling(now) &&
+		c.fresh >= s.watched && s.heardTo > now-int64(s.cfg.Interval)
+}
+
 // speaks reports whether there is anything to exchange. A cell that has only permits
 // need not ask for news: what there is to hear comes with more of them, and the
 // cooldowns of a governor come under the cell of its Join.
 func (c *cell) speaks(now int64) bool {
 	c.drop(now)
 	switch {
-	case c.pending != nil, c.hinted, c.passed, c.member != nil, c.slots != nil, c.frozen(now), c.debt > 0, !c.told:
+	case c.pending != nil, c.hinted, c.passed, c.slots != nil, c.frozen(now), c.debt > 0, !c.told:
+		return true
+	case c.member != nil && (c.member.toSay() || !c.upToDate(now)):
 		return true
 	case c.credit > 0 && c.unused(now):
 		return true
@@ -154,5 +168,14 @@ func (c *cell) speaks(now int64) bool {
 	if n, _ := c.spare(now); n > 0 {
 		return true
 	}
-	return now-c.pace.since >= int64(c.s.cfg.Store.TTL())*3/4 // else it forgets what we hold
+	return now-c.pace.since >= c.silence()
+}
+
+// silence is for how long c may say nothing: the store forgets who says nothing for its
+// TTL, with what it holds. Who holds nothing speaks now and then for the sake of it.
+func (c *cell) silence() int64 {
+	if len(c.quota) == 0 && c.slots == nil {
+		return int64(time.Minute)
+	}
+	return int64(c.s.cfg.Store.TTL()) * 3 / 4
 }

@@ -25,8 +25,13 @@ type faulty struct {
 	count *atomic.Int64
 	delay func() time.Duration // of the way there, and the way back
 	fate  func() fate
-	deaf  bool // hears no hints
+	deaf  bool             // hears no hints
+	stale atomic.Bool      // the next answers say nothing
+	mute  atomic.Bool      // hears none any more, and does not know
+	heard func() time.Time // nil: HeardUntil of Store
 }
+
+var _ store.Attentive = (*faulty)(nil)
 
 // fate is what happens to a request.
 type fate int
@@ -41,6 +46,13 @@ const (
 func (f *faulty) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
 	if f.count != nil {
 		f.count.Add(1)
+	}
+	if f.stale.CompareAndSwap(true, false) {
+		var as []store.Answer
+		for _, it := range items {
+			as = append(as, store.Answer{Node: node, Key: it.Key, Seq: it.Seq, Stale: true})
+		}
+		return as, nil
 	}
 	do := arrives
 	if f.fate != nil {
@@ -81,7 +93,21 @@ func (f *faulty) Watch(ctx context.Context, hint func(string)) (func(), error) {
 	if f.deaf {
 		return func() {}, nil
 	}
-	return f.Store.Watch(ctx, hint)
+	return f.Store.Watch(ctx, func(key string) {
+		if !f.mute.Load() {
+			hint(key)
+		}
+	})
+}
+
+func (f *faulty) HeardUntil() (t time.Time) {
+	switch a, ok := f.Store.(store.Attentive); {
+	case f.heard != nil:
+		return f.heard()
+	case ok && !f.deaf:
+		return a.HeardUntil()
+	}
+	return t
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -49,7 +49,7 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	}
 	l := c.member
 	l.gov = append(l.gov, g)
-	l.c.seen, l.c.epoch = 0, "" // it wants to hear all
+	l.c.seen, l.c.epoch, l.c.fresh = 0, "", -1 // it wants to hear all
 	for _, k := range l.known {
 		k.until, k.gen = 0, 0
 	}
@@ -124,6 +124,16 @@ func (l *link) of(scope string) *cooling {
 		l.known[scope] = k
 	}
 	return k
+}
+
+// cooling reports whether any scope is, as far as is known here.
+func (l *link) cooling(now int64) bool {
+	for _, k := range l.known {
+		if k.until > now {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *link) toSay() bool { return len(l.tell) > 0 || len(l.clear) > 0 || l.resend }

@@ -42,7 +42,11 @@ type Memory struct {
 	hinting  sync.Mutex
 	watchers map[int]func(string) // guarded by mu
 	watches  int
+	hints    int       // exchanges of which hints are to be given; guarded by mu
+	heard    time.Time // then: when the first of them began
 }
+
+var _ Attentive = (*Memory)(nil)
 
 // NewMemory returns an empty Memory. The error names the field that is out of range.
 func NewMemory(cfg MemoryConfig) (*Memory, error) {
@@ -82,6 +86,7 @@ func (m *Memory) Exchange(ctx context.Context, node Node, items []Item) ([]Answe
 		m.mu.Unlock()
 		return nil, ErrClosed
 	}
+	begun := time.Now()
 	now := m.now()
 	fresh := 0
 	for i := range items {
@@ -115,8 +120,18 @@ func (m *Memory) Exchange(ctx context.Context, node Node, items []Item) ([]Answe
 			news = append(news, it.Key)
 		}
 	}
+	if len(news) == 0 {
+		m.mu.Unlock()
+		return answers, nil
+	}
+	if m.hints++; m.hints == 1 {
+		m.heard = begun
+	}
 	m.mu.Unlock()
 	m.hint(news)
+	m.mu.Lock()
+	m.hints--
+	m.mu.Unlock()
 	return answers, nil
 }
 
@@ -164,10 +179,18 @@ func (m *Memory) Watch(ctx context.Context, hint func(key string)) (stop func(),
 	}, nil
 }
 
-func (m *Memory) hint(keys []string) {
-	if len(keys) == 0 {
-		return
+// HeardUntil returns now, or when the first of the exchanges began whose hints are
+// being given.
+func (m *Memory) HeardUntil() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hints > 0 {
+		return m.heard
 	}
+	return time.Now()
+}
+
+func (m *Memory) hint(keys []string) {
 	m.hinting.Lock()
 	defer m.hinting.Unlock()
 	m.mu.Lock()

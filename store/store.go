@@ -66,6 +66,24 @@ type Store interface {
 	Close() error
 }
 
+// Attentive is a Store that knows when it has missed no hint. It is optional: a Syncer
+// does not ask for what a hint would have told of, once per SyncerConfig.Interval and
+// host, as long as its Store is one.
+//
+// A Store that wraps another one and changes Watch is to answer for itself, or not to
+// be Attentive.
+type Attentive interface {
+	Store
+
+	// HeardUntil returns a moment of this process's clock, in the past. Of all that was
+	// executed before it, by whichever node and of whatever key, the hints were given
+	// to each watch of this Store that began before: its hint has returned. The zero
+	// Time says that nothing is known; so does a moment that is too long ago, and it
+	// should seldom be more than three quarters of a second. HeardUntil does not wait
+	// for the server.
+	HeardUntil() time.Time
+}
+
 var (
 	// ErrNotExecuted is matched by errors of requests that had no effect, so that
 	// they may be repeated under a new Seq.

@@ -39,6 +39,8 @@ type Syncer struct {
 	retry   int64 // none is begun before
 	epoch   string
 	events  []event.Event // of Unguarded, not yet told
+	watched int64         // since then hints come; never: they do not
+	heardTo int64         // no hint is missing of what was executed before
 }
 
 // NewSyncer returns a running Syncer. The error names the field that is out of
@@ -50,7 +52,7 @@ func NewSyncer(cfg SyncerConfig) (*Syncer, error) {
 	s := &Syncer{
 		cfg: cfg, node: NewNode(), base: time.Now(),
 		wake: make(chan struct{}, 1), done: make(chan struct{}), cells: make(map[string]*cell),
-		shares: make(map[string]*sharing),
+		shares: make(map[string]*sharing), watched: never, heardTo: -never,
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	go s.loop()
@@ -129,6 +131,7 @@ func (s *Syncer) loop() {
 	for {
 		s.listen()
 		s.report()
+		s.attend()
 		next := s.begin()
 		timer.Stop()
 		if next != never {
@@ -163,6 +166,23 @@ func (s *Syncer) listen() {
 	defer cancel()
 	if stop, err := s.cfg.Store.Watch(ctx, s.hint); err == nil {
 		s.watch = stop
+		s.mu.Lock()
+		s.watched = s.now()
+		s.mu.Unlock()
+	}
+}
+
+// attend finds out until when no hint is missing.
+func (s *Syncer) attend() {
+	a, ok := s.cfg.Store.(Attentive)
+	if !ok {
+		return
+	}
+	until := a.HeardUntil() // under no lock
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heardTo = -never; !until.IsZero() {
+		s.heardTo = min(s.since(until), s.now())
 	}
 }
 

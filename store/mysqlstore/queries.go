@@ -46,7 +46,8 @@ func newQueries(prefix, server string) *queries {
 		count:  "SELECT COUNT(*) FROM " + state,
 		idle:   "SELECT k FROM " + state + " WHERE idle_us < " + utc + " AND k <> '' ORDER BY idle_us LIMIT 1000",
 		forget: "DELETE FROM " + state + " WHERE k = ? AND idle_us < " + utc,
-		news:   "SELECT k, news_us FROM " + state + " WHERE news_us > ? ORDER BY news_us LIMIT 1001",
+		// Of the empty key, the time.
+		news: "(SELECT k, news_us FROM " + state + " WHERE news_us > ? ORDER BY news_us LIMIT 1001) UNION ALL SELECT '', " + utc,
 
 		fenceLock:  "SELECT epoch, state, " + utc + " FROM " + state + " WHERE k = '' FOR UPDATE",
 		fenceRead:  "SELECT epoch, " + utc + " FROM " + state + " WHERE k = ''",
@@ -77,7 +78,7 @@ func newQueries(prefix, server string) *queries {
 }
 
 const writeEnd = " ON DUPLICATE KEY UPDATE ver = IF(ver + 1 = VALUES(ver), VALUES(ver), NULL), epoch = VALUES(epoch)," +
-	" now_us = VALUES(now_us), news_us = GREATEST(news_us, VALUES(news_us)), idle_us = VALUES(idle_us), state = VALUES(state)"
+	" now_us = VALUES(now_us), news_us = IF(VALUES(news_us) = 0, news_us, GREATEST(news_us + 1, VALUES(news_us))), idle_us = VALUES(idle_us), state = VALUES(state)"
 
 // lock is the statement that locks and reads n rows.
 func (q *queries) lock(n int) string {

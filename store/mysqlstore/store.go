@@ -25,6 +25,8 @@ type Store struct {
 	bg   sync.WaitGroup  // the poller
 	keys atomic.Int64    // how many rows there are, about
 
+	heard atomic.Pointer[time.Time] // see HeardUntil; nil: never
+
 	// mu guards what follows. Nothing is called under it.
 	mu       sync.Mutex
 	closed   bool
@@ -34,7 +36,7 @@ type Store struct {
 	watches  int
 }
 
-var _ store.Store = (*Store)(nil)
+var _ store.Attentive = (*Store)(nil)
 
 // Open connects to the server, checks that it is one that keeps what it is told, and
 // that the tables are those of this version, and begins to poll. An error that

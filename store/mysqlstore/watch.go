@@ -30,12 +30,13 @@ func (s *Store) Watch(ctx context.Context, hint func(key string)) (stop func(), 
 
 // slack is how much later a row may be seen than the time that it says: as long as a
 // transaction takes, with its waits for locks.
-const slack = int64(5 * time.Second / time.Microsecond)
+const slack = 5 * time.Second
 
 // news is what the poller has told already.
 type news struct {
-	last int64            // the latest time
-	told map[string]int64 // not older than slack before it
+	last  int64            // the latest time; 0: it begins anew
+	told  map[string]int64 // not older than slack before it
+	asked time.Time        // when it was looked for, with success
 }
 
 // poll asks for news until the Store is closed, and now and then removes the rows
@@ -64,9 +65,9 @@ func (s *Store) poll() {
 // ask hints at what is new. What it cannot ask for now it asks for the next time.
 func (s *Store) ask(ctx context.Context, n *news) {
 	s.mu.Lock()
-	watchers := maps.Clone(s.watchers)
+	nobody := len(s.watchers) == 0
 	s.mu.Unlock()
-	if len(watchers) == 0 {
+	if nobody {
 		n.last = 0
 		return
 	}
@@ -75,23 +76,40 @@ func (s *Store) ask(ctx context.Context, n *news) {
 		at  int64
 	}
 	var all []one
-	err := s.transact(ctx, func(ctx context.Context, ss *session) error {
+	var now int64 // of the server
+	asked, first := time.Now(), n.last == 0
+	err := s.transact(ctx, func(ctx context.Context, ss *session) (err error) {
 		all = all[:0]
-		if n.last == 0 { // from now on
-			_, now, err := s.epoch(ctx, ss)
-			n.last = now
+		if first { // from now on
+			_, now, err = s.epoch(ctx, ss)
 			return err
 		}
 		return ss.query(ctx, s.q.news, func(r *sql.Rows) error {
 			var k one
 			err := r.Scan(&k.key, &k.at)
-			all = append(all, k)
+			if k.key == "" {
+				now = k.at
+			} else {
+				all = append(all, k)
+			}
 			return err
-		}, n.last-slack)
+		}, n.last-slack.Microseconds())
 	})
 	if err != nil {
 		return
 	}
+	// What is written from here on is told the next time, so who watches from here on
+	// misses nothing.
+	s.mu.Lock()
+	watchers := maps.Clone(s.watchers)
+	s.mu.Unlock()
+	if first {
+		n.last, n.asked = now, asked
+		return
+	}
+	// Nothing was written since the last time with a time that is not looked for, by
+	// a clock that was set back.
+	complete := now-asked.Sub(n.asked).Microseconds() > n.last-slack.Microseconds()/2
 	var keys []string
 	for _, k := range all {
 		if n.told[k.key] < k.at {
@@ -100,7 +118,8 @@ func (s *Store) ask(ctx context.Context, n *news) {
 		}
 		n.last = max(n.last, k.at)
 	}
-	maps.DeleteFunc(n.told, func(_ string, at int64) bool { return at <= n.last-slack })
+	n.asked = asked
+	maps.DeleteFunc(n.told, func(_ string, at int64) bool { return at <= n.last-slack.Microseconds() })
 	if len(all) > 1000 { // and there are more: begin anew
 		keys, n.last = []string{""}, 0
 	}
@@ -112,6 +131,20 @@ func (s *Store) ask(ctx context.Context, n *news) {
 			hint(k)
 		}
 	}
+	if complete {
+		s.heard.Store(&asked)
+	}
+}
+
+// HeardUntil returns when the poller asked for what it has told last; the zero Time when
+// it has not yet. It goes by the time that rows say, which is not older than some
+// seconds when they are committed: a process that is stopped for longer in the middle
+// of its commit may have a hint of its own come late.
+func (s *Store) HeardUntil() time.Time {
+	if t := s.heard.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
 }
 
 func (s *Store) watched(id int) bool {

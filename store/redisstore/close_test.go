@@ -194,3 +194,81 @@ func TestSlots(t *testing.T) {
 		}
 	}
 }
+
+// A subscription that hears nothing more says so, and one that is with another server
+// than the one that executes is replaced.
+func TestWhatIsHeardIsOfTheServerThatExecutes(t *testing.T) {
+	t.Parallel()
+	_, r := one(t)
+	other := servers.Redis(t)
+	p := through(t, r.Addr)
+	s := open(t, Config{Addrs: []string{p.addr}})
+	if !s.HeardUntil().IsZero() {
+		t.Error("nobody watches, and something is heard")
+	}
+	heard := make(chan string, 100)
+	stop, err := s.Watch(t.Context(), func(key string) { heard <- key })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	later := func() bool {
+		begun := time.Now()
+		for time.Since(begun) < 10*time.Second {
+			if s.HeardUntil().After(begun) {
+				return true
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return false
+	}
+	if !later() {
+		t.Fatal("it hears of nothing")
+	}
+	newAsker(t, s, "k", hourly(1)).ask(1)
+	p.mu.Lock()
+	p.to = other.Addr // as a name that means another server now
+	p.mu.Unlock()
+	r.Must("CLIENT", "KILL", "TYPE", "normal")
+	await(t, func() bool {
+		_, err := newAsker(t, s, "k", hourly(1)).sendOne(1)
+		return err == nil
+	})
+	select {
+	case key := <-heard:
+		if key != "" {
+			t.Errorf("a hint of %q, want one of any key", key)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the subscription stays with the server that was")
+	}
+	await(t, func() bool { return strings.Contains(other.Must("CLIENT", "LIST"), "cmd=p") })
+	if !later() {
+		t.Error("it hears of nothing from the server that is")
+	}
+	p.darken()
+	begun := time.Now()
+	for time.Since(begun) < quiet {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if s.HeardUntil().After(begun) {
+		t.Error("it hears through a network that lets nothing pass")
+	}
+}
+
+func TestWhoMayHearAnotherServerDoesNotSayWhatIsHeard(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t)
+	client := redis.NewClient(&redis.Options{Addr: r.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer client.Close()
+	s := open(t, Config{Client: client})
+	stop, err := s.Watch(t.Context(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	time.Sleep(50 * time.Millisecond)
+	if !s.HeardUntil().IsZero() {
+		t.Error("of a client of its own, it is known what was heard")
+	}
+}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flyball-go/flyball/store"
@@ -104,7 +106,30 @@ func (s *Store) answers(node store.Node, items []store.Item, cmds []*redis.Strin
 	if failed == len(items) {
 		return nil, err
 	}
+	if s.alone {
+		s.from(answers)
+	}
 	return answers, nil
+}
+
+// from has the watches subscribe anew when it is another server that answers: a name may
+// have come to mean that, while a subscription is still with the one before.
+func (s *Store) from(answers []store.Answer) {
+	var watches []*watch
+	s.mu.Lock()
+	was := s.run
+	for i := range answers {
+		if run, _, ok := strings.Cut(answers[i].Epoch, "-"); ok && run != s.run {
+			s.run = strings.Clone(run)
+		}
+	}
+	if was != "" && s.run != was {
+		watches = slices.Collect(maps.Values(s.watches))
+	}
+	s.mu.Unlock()
+	for _, w := range watches {
+		w.renew()
+	}
 }
 
 func definite(err error) bool {

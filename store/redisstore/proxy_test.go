@@ -9,11 +9,12 @@ import (
 
 // proxy is a network between a client and a server, that can be broken.
 type proxy struct {
-	addr, to string
-	l        net.Listener
-	work     sync.WaitGroup
+	addr string
+	l    net.Listener
+	work sync.WaitGroup
 
 	mu    sync.Mutex
+	to    string            // of connections to come
 	conns map[net.Conn]bool // guarded by mu
 	reply func(from []byte, to net.Conn) bool
 	dark  bool // nothing gets through
@@ -68,7 +69,10 @@ func (p *proxy) cut() {
 }
 
 func (p *proxy) serve(c net.Conn) {
-	s, err := net.Dial("tcp", p.to)
+	p.mu.Lock()
+	to := p.to
+	p.mu.Unlock()
+	s, err := net.Dial("tcp", to)
 	if err != nil {
 		c.Close()
 		return

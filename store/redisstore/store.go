@@ -26,6 +26,7 @@ type Store struct {
 	client  redis.UniversalClient
 	conns   conns
 	once    bool         // the client sends a command once
+	alone   bool         // there is one server, of which the subscriptions are, too
 	script  *script      // exchange.lua, but in tests
 	strange atomic.Int64 // replies that made no sense
 
@@ -34,12 +35,13 @@ type Store struct {
 	// mu guards what follows. Nothing is called under it.
 	mu       sync.Mutex
 	closed   bool
-	stops    map[int]func() // of watches
+	watches  map[int]*watch
 	nextID   int
 	prepared map[string]*prepared // by key
+	run      string               // of the server that executed last, if it is alone
 }
 
-var _ store.Store = (*Store)(nil)
+var _ store.Attentive = (*Store)(nil)
 
 // New returns a Store of the Redis that cfg names. It does not wait for the server,
 // nor find out whether there is one. The error names the field that is out of range.
@@ -47,10 +49,10 @@ func New(cfg Config) (*Store, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, ttl: cfg.TTL, bound: cfg.SplitBrainBound, client: cfg.Client, script: exchangeScript, stops: make(map[int]func()), prepared: make(map[string]*prepared)}
+	s := &Store{cfg: cfg, ttl: cfg.TTL, bound: cfg.SplitBrainBound, client: cfg.Client, script: exchangeScript, watches: make(map[int]*watch), prepared: make(map[string]*prepared)}
 	s.conns = conns{cfg: &s.cfg, open: make(map[*conn]bool)}
 	if s.client == nil {
-		s.client, s.once = s.cfg.connect(s.conns.dial), !cfg.Cluster
+		s.client, s.once, s.alone = s.cfg.connect(s.conns.dial), !cfg.Cluster, !cfg.Cluster && cfg.Master == ""
 	}
 	return s, nil
 }
@@ -90,11 +92,11 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
-	stops := s.stops
-	s.stops = nil
+	watches := s.watches
+	s.watches = nil
 	s.mu.Unlock()
-	for _, stop := range stops {
-		stop()
+	for _, w := range watches {
+		w.stop()
 	}
 	s.work.Wait()
 	if first && s.cfg.Client == nil {

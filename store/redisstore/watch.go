@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -13,9 +14,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// quiet is how long a subscription may be silent before it is asked whether it is
-// still there.
+// quiet is how long a subscription may take to say that it is still there.
 const quiet = 2 * time.Second
+
+// beat is how often it is asked: of a server that is alone more often, as it knows by
+// that what it has heard.
+func (s *Store) beat() time.Duration {
+	if s.alone {
+		return 750 * time.Millisecond
+	}
+	return quiet
+}
 
 // Watch subscribes to the hints of all keys, in one connection of its own, and again
 // whenever that is lost; then hint gets "", since some may have been missed. The
@@ -40,12 +49,12 @@ func (s *Store) Watch(ctx context.Context, hint func(key string)) (stop func(), 
 	}
 	s.nextID++
 	id := s.nextID
-	s.stops[id] = w.stop
+	s.watches[id] = w
 	s.mu.Unlock()
 	go w.loop()
 	return func() {
 		s.mu.Lock()
-		delete(s.stops, id)
+		delete(s.watches, id)
 		s.mu.Unlock()
 		w.stop()
 	}, nil
@@ -59,8 +68,10 @@ type watch struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu  sync.Mutex
-	sub *redis.PubSub // guarded by mu
+	mu      sync.Mutex    // guards what follows
+	sub     *redis.PubSub // set by the loop alone
+	heard   time.Time     // until when nothing was missed
+	renewed bool          // sub is closed: what it said before does not count
 }
 
 // stop ends the loop, which may be in a hint.
@@ -71,39 +82,89 @@ func (w *watch) stop() {
 	w.sub.Close() // wakes the loop
 }
 
+// renew has the loop subscribe anew. Nothing is heard until then.
+func (w *watch) renew() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard, w.renewed = time.Time{}, true
+	w.sub.Close() // wakes the loop
+}
+
 func (w *watch) loop() {
 	defer w.s.work.Done()
-	asked := false // whether it is there
+	var asked time.Time // whether it is there; zero: it has answered
+	next, n := time.Now(), 0
 	for w.ctx.Err() == nil {
-		msg, err := w.sub.ReceiveTimeout(w.ctx, quiet)
-		if w.ctx.Err() != nil {
-			break
+		wait := time.Until(next)
+		if !asked.IsZero() {
+			wait = time.Until(asked.Add(quiet))
 		}
-		var timeout net.Error
-		switch m := msg.(type) {
-		case *redis.Message:
-			asked = false
-			if key := keyOf(m.Channel); store.CheckKey(key) == nil {
-				w.hint(key)
-			}
-			continue
-		default:
-			if err == nil {
-				asked = false
-				continue
+		lost := wait <= 0 && !asked.IsZero()
+		if wait <= 0 && !lost {
+			n++
+			asked = time.Now()
+			lost = w.sub.Ping(w.ctx, strconv.Itoa(n)) != nil
+			wait = quiet
+		}
+		if !lost {
+			msg, err := w.sub.ReceiveTimeout(w.ctx, wait)
+			timeout, ok := errors.AsType[net.Error](err)
+			lost = err != nil && !(ok && timeout.Timeout())
+			switch m := msg.(type) {
+			case *redis.Message:
+				if key := keyOf(m.Channel); store.CheckKey(key) == nil {
+					w.hint(key)
+				}
+			case *redis.Pong:
+				// The server sends in the order in which it does things, so that all
+				// hints of what it did before it was asked were there before this.
+				if m.Payload == strconv.Itoa(n) && !asked.IsZero() {
+					w.has(asked)
+					next, asked = asked.Add(w.s.beat()), time.Time{}
+				}
+			case *redis.Subscription: // of another connection, made by the client
+				w.hint("")
 			}
 		}
-		if errors.As(err, &timeout) && timeout.Timeout() && !asked {
-			asked = true
-			if w.sub.Ping(w.ctx) == nil {
-				continue
+		if lost && w.ctx.Err() == nil {
+			asked, next = time.Time{}, time.Now()
+			if w.again() {
+				w.hint("")
 			}
-		}
-		asked = false
-		if w.again() {
-			w.hint("")
 		}
 	}
+}
+
+// has notes that nothing was missed until t, unless the subscription is to be renewed.
+func (w *watch) has(t time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.renewed {
+		w.heard = t
+	}
+}
+
+// HeardUntil returns when the subscriptions were last asked whether they are there, and
+// said so. A Store of sentinels, of a Cluster, or of a Client, does not know: what a
+// subscription hears may be another server than that which executes.
+func (s *Store) HeardUntil() (least time.Time) {
+	if !s.alone {
+		return least
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		w.mu.Lock()
+		t := w.heard
+		w.mu.Unlock()
+		if t.IsZero() {
+			return t
+		}
+		if least.IsZero() || t.Before(least) {
+			least = t
+		}
+	}
+	return least
 }
 
 // again subscribes anew, as often as it takes.
@@ -126,7 +187,7 @@ func (w *watch) again() bool {
 			continue
 		}
 		w.mu.Lock()
-		w.sub = sub
+		w.sub, w.renewed = sub, false
 		if w.ctx.Err() != nil { // stop has closed the one before
 			sub.Close()
 		}

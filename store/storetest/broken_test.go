@@ -339,6 +339,16 @@ var controls = []struct {
 			return func() {}, err
 		}
 	}},
+	{check: "WhatIsHeardUntilIsHeard", what: "misses one", breaks: func(b *broken) {
+		b.watch = func(m *store.Memory, hint func(string)) (func(), error) {
+			n := 0
+			return m.Watch(context.Background(), func(key string) {
+				if n++; n != 3 {
+					hint(key)
+				}
+			})
+		}
+	}},
 	{check: "WhatIsClosedIsClosed", what: "goes on", breaks: func(b *broken) { b.open = true }},
 }
 

@@ -266,3 +266,48 @@ func hints(c *check) {
 		c.Errorf("hints of no change, or after stop")
 	}
 }
+
+// heardUntil looks for changes of which there was no hint, though the engine says that
+// it has heard of all until later.
+func heardUntil(c *check) {
+	a, ok := c.Store.(store.Attentive)
+	if !ok {
+		c.Skip("the engine does not know which hints it has missed")
+	}
+	var heard atomic.Int64
+	stop, err := c.Store.Watch(c.Context(), func(key string) {
+		if key == c.key || key == "" {
+			heard.Add(1)
+		}
+	})
+	if err != nil {
+		c.Fatalf("Watch: %v", err)
+	}
+	defer stop()
+	n := nodes(2)
+	c.ask(n[0], store.Item{})
+	later := func(t time.Time) bool { // whether it says so soon
+		for time.Since(t) < 3*time.Second {
+			if a.HeardUntil().After(t) {
+				return true
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return false
+	}
+	if !later(time.Now()) {
+		c.Skip("the engine does not know which hints it has missed")
+	}
+	for i := range 5 {
+		before := heard.Load()
+		c.ask(n[1], cool("", time.Duration(i+1)*time.Minute))
+		if !later(time.Now()) {
+			c.Errorf("it has heard of nothing for 3s")
+		} else if heard.Load() == before {
+			c.Errorf("no hint of a cooldown that is older than what was heard of")
+		}
+		if until := a.HeardUntil(); until.After(time.Now()) {
+			c.Errorf("it has heard of the next %v", time.Until(until))
+		}
+	}
+}

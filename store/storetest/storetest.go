@@ -119,6 +119,7 @@ var checks = []struct {
 	{"MetaRefusesNonsense", metaNonsense},
 	{"MetaIsChangedByOneOfMany", metaRace},
 	{"HintsTellOfCooldowns", hints},
+	{"WhatIsHeardUntilIsHeard", heardUntil},
 	{"WhatIsClosedIsClosed", closedIs},
 }
 
