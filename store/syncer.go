@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -17,6 +18,7 @@ type Syncer struct {
 	cfg   SyncerConfig
 	node  Node
 	base  time.Time            // of the clock
+	ahead atomic.Int64         // the most by which the wall clock ever was ahead of base
 	step  func() time.Duration // by how much the wall clock was set; nil but in tests
 	wake  chan struct{}
 	stop  context.CancelFunc
@@ -62,18 +64,27 @@ func NewSyncer(cfg SyncerConfig) (*Syncer, error) {
 // Node returns the name under which the store knows this process.
 func (s *Syncer) Node() Node { return s.node }
 
-// now is the time since base: by the monotonic clock, or by the wall clock when more
-// time has passed there, as in a machine that was suspended. So leases only end
-// earlier by it, whatever is done to the clocks.
-func (s *Syncer) now() int64 { return s.since(time.Now()) }
-
-func (s *Syncer) since(t time.Time) int64 {
+// now is the time since base: by the monotonic clock, and whatever the wall clock ever
+// was ahead of it, as in a machine that was suspended. So leases only end earlier by
+// it, whatever is done to the clocks: time that was taken for passed stays so when the
+// wall clock is set back, else what was granted meanwhile would outlive its end.
+func (s *Syncer) now() int64 {
+	t := time.Now()
 	wall := t.UnixNano() - s.base.UnixNano()
 	if s.step != nil {
 		wall += int64(s.step())
 	}
-	return max(int64(t.Sub(s.base)), wall)
+	ahead := wall - int64(t.Sub(s.base))
+	for old := s.ahead.Load(); ahead > old; old = s.ahead.Load() {
+		if s.ahead.CompareAndSwap(old, ahead) {
+			break
+		}
+	}
+	return s.since(t)
 }
+
+// since is t, a time of this process, by the clock of now.
+func (s *Syncer) since(t time.Time) int64 { return int64(t.Sub(s.base)) + s.ahead.Load() }
 
 // Close gives back what was granted, as far as the store takes it within a second,
 // and returns when nothing of the Syncer is left. Shares of a closed Syncer let
