@@ -18,7 +18,8 @@ type queries struct {
 // may have other ideas.
 const (
 	sqlMode  = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
-	settings = "SET SESSION sql_mode = '" + sqlMode + "', autocommit = 0, innodb_lock_wait_timeout = 1"
+	settings = "SET SESSION sql_mode = '" + sqlMode + "', autocommit = 0, innodb_lock_wait_timeout = 1" +
+		"/*M!100300 , idle_transaction_timeout = 1 */"
 	isolated = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,6 +136,41 @@ func TestALockThatIsHeldIsNotExecuted(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, tx.Rollback())
 	require.EqualValues(t, 50, newClient(s).drain(t, "k", forever(50)))
+}
+
+// A process that is stopped in the middle of a transaction, with the row locked, keeps
+// the others from it for a second or two, and not for as long as it is stopped.
+func TestWhoHangsInATransactionDoesNotStopOthers(t *testing.T) {
+	m := servers.StartMariaDB(t)
+	dsn, _ := database(t, m)
+	p := newProxy(t, servers.Address(m.Port))
+	hangs, other := newClient(open(t, mysqlstore.Config{DSN: through(p, dsn), Sessions: 1, Poll: 10 * time.Second})), newClient(open(t, mysqlstore.Config{DSN: dsn}))
+	hangs.take(t, "k", 0, forever(50))
+	stopped, goOn, done := make(chan bool), make(chan bool), make(chan bool)
+	var once sync.Once
+	p.set(nil, func(sql string) fate {
+		if sql == "COMMIT" {
+			once.Do(func() { close(stopped); <-goOn })
+		}
+		return passes
+	})
+	var late int64
+	go func() { defer close(done); late = hangs.take(t, "k", 5, forever(50)) }()
+	<-stopped
+	var a store.Answer
+	for begin := time.Now(); a.Granted == 0; {
+		as, err := other.s.Exchange(t.Context(), other.node, []store.Item{{Key: "k", Seq: 1, Limits: forever(50), Version: 1, Want: 5}})
+		if err == nil {
+			a = as[0]
+		} else if time.Since(begin) > 10*time.Second {
+			close(goOn)
+			<-done
+			t.Fatalf("others are kept out for %v: %v", time.Since(begin), err)
+		}
+	}
+	close(goOn)
+	<-done
+	require.EqualValues(t, 50, late+a.Granted+newClient(other.s).drain(t, "k", forever(50)))
 }
 
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
