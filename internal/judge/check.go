@@ -9,17 +9,14 @@ import (
 
 // Windows returns an error that names a window of l with more calls than its Quota,
 // which Change records may change. They are counted as they arrived; but one that took
-// longer than transit from its begin counts when it began: its process, or the
-// network, was stopped meanwhile, and nobody can call it back. Before, it sorts; the
-// scan is O(n).
+// longer than transit from when its permit was taken (without that, from its begin)
+// counts then: its process, or the network, was stopped meanwhile, and nobody can call
+// it back. Before, it sorts; the scan is O(n).
 //
 // A lower quota counts for the windows after the change. A higher one counts not
 // before the next aligned window, or when a Per is over; so no window uses two.
 func (h *History) Windows(l Limit, transit time.Duration) error {
-	begun := make(map[call]int64)
-	for _, r := range h.sorted(Begin) {
-		begun[call{r.Node, r.ID}] = r.At
-	}
+	begun := h.begun()
 	arrived := h.sorted(Arrive)
 	for i, r := range arrived {
 		if at, ok := begun[call{r.Node, r.ID}]; ok && r.At-at > int64(transit) {
@@ -44,20 +41,30 @@ func (h *History) Windows(l Limit, transit time.Duration) error {
 	return nil
 }
 
-// changes returns the largest quota that is in force at any time of a window. It is
-// asked for later and later ones.
+// begun returns when each call had its permit.
+func (h *History) begun() map[call]int64 {
+	begun := make(map[call]int64)
+	for _, r := range h.Records {
+		if r.Kind == Begin {
+			begun[call{r.Node, r.ID}] = cmp.Or(r.Taken, r.At)
+		}
+	}
+	return begun
+}
+
+// changes returns the largest quota that is in force at any time from from to to.
 func (l Limit) changes(rs []Record) func(from, to int64) int64 {
 	type span struct{ at, quota int64 }
 	spans := []span{{0, l.Quota}}
 	for _, r := range rs {
+		// What had not come into force yet never does: what counts is what is.
+		spans = slices.DeleteFunc(spans, func(s span) bool { return s.at > r.At })
 		at := r.At
 		if r.Quota > spans[len(spans)-1].quota {
 			if at += int64(l.Per); l.Aligned {
 				at = at / int64(l.Per) * int64(l.Per)
 			}
 		}
-		// What had not come into force yet never does.
-		spans = slices.DeleteFunc(spans, func(s span) bool { return s.at >= at })
 		spans = append(spans, span{at, r.Quota})
 	}
 	return func(from, to int64) (most int64) {
@@ -157,14 +164,9 @@ func (h *History) Arrived(node string, from, to int64) (n int64) {
 	return n
 }
 
-// Late is how many calls arrived later than transit after their begin.
+// Late is how many calls arrived later than transit after they had their permit.
 func (h *History) Late(transit time.Duration) (n int) {
-	begun := make(map[call]int64)
-	for _, r := range h.Records {
-		if r.Kind == Begin {
-			begun[call{r.Node, r.ID}] = r.At
-		}
-	}
+	begun := h.begun()
 	for _, r := range h.Records {
 		if at, ok := begun[call{r.Node, r.ID}]; ok && r.Kind == Arrive && r.At-at > int64(transit) {
 			n++

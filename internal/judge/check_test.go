@@ -31,6 +31,11 @@ func TestWindows(t *testing.T) {
 	begin := func(id, ms int64) judge.Record {
 		return judge.Record{At: 1000*sec + ms*1e6, Node: "a", Kind: judge.Begin, ID: id}
 	}
+	taken := func(id, ms, at int64) judge.Record {
+		r := begin(id, ms)
+		r.Taken = 1000*sec + at*1e6
+		return r
+	}
 	for _, tc := range []struct {
 		name  string
 		limit judge.Limit
@@ -46,6 +51,8 @@ func TestWindows(t *testing.T) {
 		{"one too many in a window", aligned, calls(0, 1, 2, 999), false},
 		{"late ones count where they began", aligned, append(calls(1000, 1001, 1002, 1003), begin(4, 700)), true},
 		{"but not those that are not late", aligned, append(calls(1000, 1001, 1002, 1003), begin(4, 950)), false},
+		{"or where they had their permit", aligned, append(calls(1000, 1001, 1002, 1003), taken(4, 1000, 700)), true},
+		{"and not later than that", aligned, append(calls(700, 701, 702, 1003), taken(4, 1000, 703)), false},
 		{"nor into a full window", aligned, append(calls(700, 701, 702, 1003), begin(4, 700)), false},
 		{"a raise counts in the next window", aligned, append(calls(1000, 1001, 1002, 1003, 1004), change(500, 5)), true},
 		{"and not before", aligned, append(calls(600, 601, 602, 603), change(500, 5)), false},
@@ -56,6 +63,8 @@ func TestWindows(t *testing.T) {
 		{"in a lowered window what was before", sliding, append(calls(400, 401, 402), change(500, 2)), true},
 		{"a raise that was taken back", aligned, append(calls(1000, 1001, 1002, 1003), change(500, 5), change(600, 3)), false},
 		{"or lowered before it counted", sliding, append(calls(1600, 1601, 1602), change(500, 5), change(600, 2)), false},
+		{"a raise that is replaced by a smaller one", aligned, append(calls(600, 601, 602), change(500, 2), change(510, 5), change(520, 3)), true},
+		{"which counts in the next window", aligned, append(calls(1600, 1601, 1602, 1603), change(500, 2), change(510, 5), change(520, 3)), false},
 		{"several changes", aligned, append(calls(1000, 1001, 2000, 2001, 2002, 2003), change(500, 2), change(1500, 4)), true},
 	} {
 		h := judge.History{Records: tc.rs}

@@ -24,9 +24,11 @@ const (
 	Cool   Kind = "cool"   // the process knows that it is to begin nothing before Until
 	Clear  Kind = "clear"  // that is over
 	Change Kind = "change" // the limit is Quota from now on, as it was told to the store
+	Ask    Kind = "ask"    // the process is about to send exchange ID, which gives Returned permits back
+	Grant  Kind = "grant"  // that, asked for at Sent, is answered with Quota permits, of the window that ends at Until at the latest
 )
 
-// Record is one event. ID numbers calls, or requests, of a Node.
+// Record is one event. ID numbers calls, requests or exchanges of a Node.
 type Record struct {
 	At      int64  `json:"at"` // Unix time in nanoseconds: of one machine
 	Node    string `json:"node,omitempty"`
@@ -36,6 +38,13 @@ type Record struct {
 	Until   int64  `json:"until,omitempty"`
 	Quota   int64  `json:"quota,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
+
+	// Taken is, of Begin, when the call's permit was found good: At is later, by as
+	// long as its process did not run in between.
+	Taken int64 `json:"taken,omitempty"`
+
+	Sent     int64 `json:"sent,omitempty"`
+	Returned int64 `json:"returned,omitempty"`
 }
 
 // Writer writes records as lines, each in one Write, so that nothing is lost or torn

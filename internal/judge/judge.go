@@ -3,13 +3,14 @@
 // clock, that counts arrivals, refuses what is too much, and asks for longer and
 // longer pauses of who does not keep to them. A [History] is what the vendor and
 // each process wrote down, a line of JSON for each event; its checks find the window
-// that holds too many calls, the call that began in a pause, and the request that
-// ended twice or never.
+// that holds too many calls, the grant for which there was no room, the call that began
+// in a pause, and the request that ended twice or never.
 //
 // A Vendor may be used by any number of goroutines at once, and must be closed; a
 // History by one.
 //
-// It judges what can be seen from outside: what a store knew, it does not know.
+// It judges what can be seen from outside: what a store knew but did not say, it does
+// not know.
 package judge
 
 import (

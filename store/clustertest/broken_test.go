@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,8 +17,8 @@ const (
 	onRetry    = "on retry" // grants again what is repeated
 	slotsForMe = "my slots" // gives whoever asks a slot
 	unheard    = "unheard"  // tells nobody of cooldowns
-	raises     = "raises"   // has a limit of its own, four times as high
 	leaks      = "leaks"    // loses half of each grant
+	mine       = "mine"     // counts the windows of the process's own clock
 )
 
 // broken is a store that breaks a promise.
@@ -55,10 +56,9 @@ func (b *broken) Exchange(ctx context.Context, node store.Node, items []store.It
 		switch b.how {
 		case unheard:
 			it.Cool, it.Known = nil, nil
-		case raises:
-			it.Limits = append([]store.Limit(nil), it.Limits...)
-			for j := range it.Limits {
-				it.Limits[j].Quota *= 4
+		case mine:
+			if len(it.Limits) > 0 {
+				it.Key = store.KeyFor(it.Key, strconv.FormatInt(time.Now().UnixNano()/int64(it.Limits[0].Per), 10))
 			}
 		case slotsForMe:
 			it.Slots = min(1<<20, 4*it.Slots)
@@ -68,6 +68,7 @@ func (b *broken) Exchange(ctx context.Context, node store.Node, items []store.It
 	answers, err := b.Store.Exchange(ctx, node, sent)
 	for i := range answers {
 		a := &answers[i]
+		a.Key = items[i].Key
 		switch {
 		case b.how == forever && a.Granted > 0:
 			a.ValidFor = time.Hour

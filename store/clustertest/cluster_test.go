@@ -27,22 +27,21 @@ import (
 
 // server is a real store's server.
 type server struct {
-	kind   string
-	addr   string
-	redis  *servers.RedisServer
-	maria  *servers.MariaDB
-	dsn    func(addr string) string
-	unused func() // says that what is absent was never used
+	kind    string
+	addr    string
+	redis   *servers.RedisServer
+	cluster []*servers.RedisServer // the first three were primaries at first
+	maria   *servers.MariaDB
+	dsn     func(addr string) string
+	unused  func() // says that what is absent was never used
 }
 
 func startServer(t *testing.T, kind string) *server {
 	t.Helper()
 	s := &server{kind: kind, unused: func() {}}
-	if kind == "redis" {
-		s.redis = servers.Redis(t)
-		s.addr = s.redis.Addr
+	if kind != "mysql" {
 		s.unused = func() {
-			e, err := redisstore.New(redisstore.Config{Addrs: []string{s.addr}})
+			e, err := redisstore.New(redisstore.Config{Addrs: s.addrs(), Cluster: kind == "cluster"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,6 +50,15 @@ func startServer(t *testing.T, kind string) *server {
 				t.Error(err)
 			}
 		}
+	}
+	switch kind {
+	case "redis":
+		s.redis = servers.Redis(t)
+		s.addr = s.redis.Addr
+		return s
+	case "cluster":
+		s.cluster = servers.Cluster(t, nodeTimeout)
+		s.addr = s.cluster[0].Addr
 		return s
 	}
 	s.maria = servers.StartMariaDB(t)
@@ -73,6 +81,17 @@ func startServer(t *testing.T, kind string) *server {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// addrs are those of all servers.
+func (s *server) addrs() (all []string) {
+	for _, r := range s.cluster {
+		all = append(all, r.Addr)
+	}
+	if all == nil {
+		all = []string{s.addr}
+	}
+	return all
 }
 
 // restart kills the server, and starts it again with what it kept.
@@ -152,9 +171,12 @@ func (c *cluster) birth() *member {
 	if m.proxy, err = faultproxy.Listen(c.server.addr); err != nil {
 		c.t.Fatal(err)
 	}
-	if c.server.redis != nil {
+	switch {
+	case c.server.redis != nil:
 		r.Redis = m.proxy.Addr()
-	} else {
+	case c.server.cluster != nil:
+		r.Cluster = c.server.addrs() // nodes say where others are, so there is no proxy between
+	default:
 		r.MySQL = c.server.dsn(m.proxy.Addr())
 	}
 	said, err := json.Marshal(r)

@@ -5,6 +5,10 @@
 //	go test -run TestFaults -v
 //	FLYBALL_CLUSTER_SOAK=2m FLYBALL_CLUSTER_JSON=result.json go test -run TestSoak
 //
-// Each fault has a control: the same with a store that breaks one promise, which the
-// judge has to catch.
+// Each fault has controls: the same with a store that breaks one promise, or with
+// somebody who breaks the rules, which the judge has to catch at the first try.
+//
+// What is judged is exact: a call counts when it arrives, and one that its process was
+// stopped with counts when its permit was found good, which each process writes down.
+// Grants are judged beside calls, since not every wrong one is used.
 package clustertest

@@ -2,7 +2,9 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -25,12 +27,18 @@ type op struct {
 	drain bool // an operation of one who takes all that is left
 }
 
+func (o op) client() int { return int(o.node[0] - 'a') }
+
+// givenUp is the output of an operation that was given up: it happened, or not, at any
+// time after it was begun. It never returns.
+type givenUp struct{}
+
 // stock is the model of one limit of a window that does not end, and of slots: what
 // the store may say next, whatever it has said.
 type stock struct {
 	taken int64
-	open  [clients]int64 // permits granted to each
-	held  [clients]int64 // slots
+	open  [clients + 1]int64 // permits granted to each, and to who takes what is left
+	held  [clients + 1]int64 // slots
 }
 
 const (
@@ -38,89 +46,151 @@ const (
 	stockOf  = 60
 	slotsOf  = 7
 	perOp    = 25 // operations of each client: short enough to be decided
+	lostOp   = 3  // that of each client that is given up, of so many permits
 	linearly = 20 * time.Second
 )
 
-// model decides each key by itself.
-var model = porcupine.Model{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		byKey := map[string][]porcupine.Operation{}
-		for _, o := range history {
-			k := o.Input.(op).key
-			byKey[k] = append(byKey[k], o)
-		}
-		var parts [][]porcupine.Operation
-		for _, p := range byKey {
-			parts = append(parts, p)
-		}
-		return parts
-	},
-	Init: func() any { return stock{} },
-	Step: func(state, input, output any) (bool, any) {
-		s, in, out := state.(stock), input.(op), output.(store.Answer)
-		i := int(in.node[0] - 'a')
-		back := min(in.item.Returned, s.open[i])
-		s.taken -= back
-		s.open[i] += out.Granted - back
-		s.taken += out.Granted
-		ok := out.Granted <= in.item.Want && s.taken <= stockOf
-		if in.drain {
-			ok = ok && s.taken == stockOf // else something was charged to nobody
-		}
-		others := int64(0)
-		for j, h := range s.held {
-			if j != i {
-				others += h
+// modelOf decides each key by itself. What was given up may have taken what it wanted,
+// or that times loose.
+func modelOf(loose int64) porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+			byKey := map[string][]porcupine.Operation{}
+			for _, o := range history {
+				k := o.Input.(op).key
+				byKey[k] = append(byKey[k], o)
 			}
-		}
-		// Slots that are asked back are held until they are given back.
-		s.held[i] = max(out.Held, min(in.item.Held, s.held[i]))
-		return ok && others+s.held[i] <= slotsOf, s
-	},
-	Equal: func(a, b any) bool { return a == b },
-	DescribeOperation: func(input, output any) string {
-		in, out := input.(op), output.(store.Answer)
-		return fmt.Sprintf("%s %d: want %d return %d hold %d+%d -> %d, %d", in.node, in.item.Seq, in.item.Want, in.item.Returned, in.item.Held, in.item.WantSlots, out.Granted, out.Held)
-	},
+			var parts [][]porcupine.Operation
+			for _, p := range byKey {
+				parts = append(parts, p)
+			}
+			return parts
+		},
+		Init: func() []any { return []any{stock{}} },
+		Step: func(state, input, output any) []any {
+			in := input.(op)
+			if out, ok := output.(store.Answer); ok {
+				return state.(stock).heard(in, out)
+			}
+			next := []any{state}
+			for taken := range loose*in.item.Want + 1 {
+				s, i := state.(stock), in.client()
+				s.held[i] = min(s.held[i], in.item.Held)
+				if s.taken += taken; s.taken <= stockOf {
+					next = append(next, s)
+				}
+			}
+			return next
+		},
+		Equal: func(a, b any) bool { return a == b },
+		DescribeOperation: func(input, output any) string {
+			in := input.(op)
+			text := fmt.Sprintf("%s %d: want %d return %d hold %d+%d", in.node, in.item.Seq, in.item.Want, in.item.Returned, in.item.Held, in.item.WantSlots)
+			if out, ok := output.(store.Answer); ok {
+				return fmt.Sprintf("%s -> %d, %d", text, out.Granted, out.Held)
+			}
+			return text + " -> nobody heard"
+		},
+	}
+	return m.ToModel()
 }
 
-// history has clients ask at once, each through a proxy that swallows answers, and
-// repeat what was not answered: an operation lasts from the first try to the answer.
-func history(t *testing.T, stores []store.Store, faults func(i int)) []porcupine.Operation {
+// heard is what may follow an operation and its answer: nothing, if that is wrong.
+func (s stock) heard(in op, out store.Answer) []any {
+	i := in.client()
+	back := min(in.item.Returned, s.open[i])
+	s.taken -= back
+	s.open[i] += out.Granted - back
+	s.taken += out.Granted
+	ok := out.Granted <= in.item.Want && s.taken <= stockOf
+	if in.drain {
+		ok = ok && s.taken == stockOf // else something was charged to nobody
+	}
+	others := int64(0)
+	for j, h := range s.held {
+		if j != i {
+			others += h
+		}
+	}
+	// Slots that are asked back are held until they are given back.
+	s.held[i] = max(out.Held, min(in.item.Held, s.held[i]))
+	if !ok || others+s.held[i] > slotsOf {
+		return nil
+	}
+	return []any{s}
+}
+
+// link is a client's way to the store.
+type link struct {
+	store.Store
+
+	// fail has answers, or also requests, be lost until mend.
+	fail func(requests bool)
+	mend func()
+}
+
+// faults says what happens to the operations of a history.
+type faults uint8
+
+const (
+	noFault  faults = iota
+	giveUp          // one of each client is not answered, and given up
+	allKinds        // so are others, of which the request may be lost; and others are repeated until there is an answer
+)
+
+// history has clients ask at once. An operation lasts from the first try to the answer.
+func history(t *testing.T, links []*link, f faults) []porcupine.Operation {
 	key := store.KeyFor("linear", string(store.NewNode()))
 	limit := []store.Limit{{Kind: store.Window, Quota: stockOf, Per: 31 * 24 * time.Hour, Transit: -1}}
 	start := time.Now()
 	var mu sync.Mutex
 	var ops []porcupine.Operation
-	do := func(i int, s store.Store, in op) store.Answer {
-		call := time.Since(start)
-		for tries := 0; ; tries++ {
+	do := func(i int, in op, tries int) (store.Answer, bool) {
+		o := porcupine.Operation{ClientId: i, Input: in, Call: int64(time.Since(start)), Output: givenUp{}, Return: math.MaxInt64}
+		for range tries {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			as, err := s.Exchange(ctx, in.node, []store.Item{in.item})
+			as, err := links[i%clients].Exchange(ctx, in.node, []store.Item{in.item})
 			cancel()
-			if err != nil || as[0].Err != nil {
-				if tries > 100 {
-					t.Errorf("no answer: %v", err)
-					return store.Answer{}
-				}
-				continue
+			if err == nil && as[0].Err == nil {
+				o.Output, o.Return = as[0], int64(time.Since(start))
+				break
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			ops = append(ops, porcupine.Operation{ClientId: i, Input: in, Call: int64(call), Output: as[0], Return: int64(time.Since(start))})
-			return as[0]
+			time.Sleep(2 * time.Millisecond)
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		ops = append(ops, o)
+		a, ok := o.Output.(store.Answer)
+		return a, ok
 	}
+	const often = 100
 	var wg sync.WaitGroup
 	for i := range clients {
 		wg.Go(func() {
 			node := store.Node(string(rune('a'+i)) + string(store.NewNode())[:8])
 			var has, held int64
-			for seq := range uint64(perOp) {
-				faults(i)
-				it := store.Item{Key: key, Seq: seq + 1, Limits: limit, Version: 1, Want: rand.Int64N(4), Slots: slotsOf, WantSlots: rand.Int64N(4)}
+			for seq := uint64(1); seq <= perOp; seq++ {
+				it := store.Item{Key: key, Seq: seq, Limits: limit, Version: 1, Want: rand.Int64N(4), Slots: slotsOf, WantSlots: rand.Int64N(4)}
 				it.Returned, it.Held = rand.Int64N(has+1), rand.Int64N(held+1)
-				a := do(i, stores[i], op{key: key, node: node, item: it})
+				if f >= giveUp && seq == lostOp || f == allKinds && rand.IntN(12) == 0 {
+					it.Want, it.Returned, it.Held, it.WantSlots = lostOp, 0, held, 0
+					links[i].fail(seq != lostOp && rand.IntN(2) == 0)
+					a, heard := do(i, op{key: key, node: node, item: it}, 1)
+					if has += a.Granted; heard {
+						held = a.Held
+					}
+					links[i].mend()
+					continue
+				}
+				if f == allKinds && rand.IntN(6) == 0 {
+					links[i].fail(false)
+					time.AfterFunc(50*time.Millisecond, links[i].mend)
+				}
+				a, ok := do(i, op{key: key, node: node, item: it}, often)
+				if !ok {
+					t.Error("no answer")
+					return
+				}
 				has += a.Granted - it.Returned
 				held = a.Held
 			}
@@ -128,10 +198,10 @@ func history(t *testing.T, stores []store.Store, faults func(i int)) []porcupine
 	}
 	wg.Wait()
 	// One takes what is left.
-	node, seq := store.Node("a"+string(store.NewNode())[:8]), uint64(0)
+	node, seq := store.Node(string(rune('a'+clients))+string(store.NewNode())[:8]), uint64(0)
 	for none := 0; none < 3; {
 		seq++
-		a := do(0, stores[0], op{key: key, node: node, item: store.Item{Key: key, Seq: seq, Limits: limit, Version: 1, Want: stockOf}})
+		a, _ := do(clients, op{key: key, node: node, item: store.Item{Key: key, Seq: seq, Limits: limit, Version: 1, Want: stockOf}}, often)
 		if none++; a.Granted > 0 {
 			none = 0
 		}
@@ -146,14 +216,14 @@ func history(t *testing.T, stores []store.Store, faults func(i int)) []porcupine
 	return ops
 }
 
-func openStore(t *testing.T, s *server, addr string) store.Store {
+func openStore(t *testing.T, s *server, addr string, ttl time.Duration) store.Store {
 	t.Helper()
 	var e store.Store
 	var err error
 	if s.redis != nil {
-		e, err = redisstore.New(redisstore.Config{Addrs: []string{addr}, TTL: time.Minute})
+		e, err = redisstore.New(redisstore.Config{Addrs: []string{addr}, TTL: ttl})
 	} else {
-		e, err = mysqlstore.Open(t.Context(), mysqlstore.Config{DSN: s.dsn(addr), TTL: time.Minute})
+		e, err = mysqlstore.Open(t.Context(), mysqlstore.Config{DSN: s.dsn(addr), TTL: ttl})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -163,13 +233,13 @@ func openStore(t *testing.T, s *server, addr string) store.Store {
 }
 
 // Whatever order requests arrive in, and however often, answers are those of some
-// order in which each was executed once.
+// order in which each was executed once; or not at all, if nobody heard of it.
 func TestExchangesAndSlotsAreLinearizable(t *testing.T) {
 	for _, kind := range []string{"memory", "redis", "mysql"} {
 		t.Run(kind, func(t *testing.T) {
-			stores, faults := linearStores(t, kind)
+			links := linksTo(t, kind)
 			for range 5 {
-				if got := porcupine.CheckOperationsTimeout(model, history(t, stores, faults), linearly); got != porcupine.Ok {
+				if got := porcupine.CheckOperationsTimeout(modelOf(1), history(t, links, allKinds), linearly); got != porcupine.Ok {
 					t.Errorf("a history is %v, want Ok", got)
 				}
 			}
@@ -177,77 +247,103 @@ func TestExchangesAndSlotsAreLinearizable(t *testing.T) {
 	}
 }
 
-func linearStores(t *testing.T, kind string) (stores []store.Store, faults func(i int)) {
+func linksTo(t *testing.T, kind string) (links []*link) {
 	if kind == "memory" {
-		m, err := store.NewMemory(store.MemoryConfig{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range clients {
-			stores = append(stores, m)
-		}
-		return stores, func(int) {}
+		m := newMemory(t)
+		return lossyTo(m, m)
 	}
 	s := startServer(t, kind)
 	s.unused()
-	var proxies []*faultproxy.Proxy
 	for range clients {
 		p, err := faultproxy.Listen(s.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { p.Close() })
-		proxies = append(proxies, p)
-		stores = append(stores, openStore(t, s, p.Addr()))
+		links = append(links, &link{openStore(t, s, p.Addr(), time.Minute),
+			func(requests bool) { p.Set(faultproxy.Fault{DropAnswers: true, DropRequests: requests}) },
+			func() {
+				p.Set(faultproxy.Fault{})
+				p.Cut()
+			}})
 	}
-	return stores, func(i int) {
-		p := proxies[i]
-		p.Set(faultproxy.Fault{DropAnswers: rand.IntN(6) == 0})
-		time.AfterFunc(50*time.Millisecond, func() {
-			p.Set(faultproxy.Fault{})
-			p.Cut()
-		})
+	return links
+}
+
+// lossy is a link to a store in this process. What is not heard is executed by unheard.
+type lossy struct {
+	store.Store
+	unheard       store.Store
+	asks, answers atomic.Bool // are lost
+}
+
+func (l *lossy) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	if l.asks.Load() {
+		return nil, errors.New("lost")
 	}
+	if l.answers.Load() {
+		l.unheard.Exchange(ctx, node, items)
+		return nil, errors.New("swallowed")
+	}
+	return l.Store.Exchange(ctx, node, items)
+}
+
+// lossyTo returns links to s, of which unheard executes what is not heard.
+func lossyTo(s, unheard store.Store) (links []*link) {
+	for range clients {
+		l := &lossy{Store: s, unheard: unheard}
+		links = append(links, &link{l, func(requests bool) { l.asks.Store(requests); l.answers.Store(true) },
+			func() { l.asks.Store(false); l.answers.Store(false) }})
+	}
+	return links
 }
 
 // Stores that break a promise have histories that no order explains.
 func TestAStoreThatIsNotLinearizableIsCaught(t *testing.T) {
-	m, err := store.NewMemory(store.MemoryConfig{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, s := range map[string]store.Store{
-		"charges what is repeated":   &twice{Store: m},
-		"grants one for nothing":     &free{Store: m},
-		"has a slot for everybody":   &broken{Store: m, how: slotsForMe, seen: map[string]uint64{}},
-		"loses half of what it took": &broken{Store: m, how: leaks, seen: map[string]uint64{}},
+		"charges what is repeated":   &twice{Store: newMemory(t)},
+		"grants one for nothing":     &free{Store: newMemory(t)},
+		"has a slot for everybody":   &broken{Store: newMemory(t), how: slotsForMe, seen: map[string]uint64{}},
+		"loses half of what it took": &broken{Store: newMemory(t), how: leaks, seen: map[string]uint64{}},
 	} {
-		caught := false
-		for range 5 {
-			var stores []store.Store
-			for range clients {
-				stores = append(stores, s)
-			}
-			caught = caught || porcupine.CheckOperationsTimeout(model, history(t, stores, func(int) {}), linearly) == porcupine.Illegal
-		}
-		if !caught {
-			t.Errorf("a store that %s passes", name)
+		if got := porcupine.CheckOperationsTimeout(modelOf(1), history(t, lossyTo(s, s), noFault), linearly); got != porcupine.Illegal {
+			t.Errorf("of a store that %s a history is %v, want Illegal", name, got)
 		}
 	}
 }
 
-// twice executes every fifth request once more, under another number.
+// A store that charges twice what nobody heard of does nothing wrong that anybody was
+// told: it is found by how much can have been taken by what never returned.
+func TestWhatNobodyHeardOfIsChargedOnce(t *testing.T) {
+	m := newMemory(t)
+	s := &twice{Store: m, never: true}
+	ops := history(t, lossyTo(s, &twice{Store: m, always: true}), giveUp)
+	if got := porcupine.CheckOperationsTimeout(modelOf(1), ops, linearly); got != porcupine.Illegal {
+		t.Errorf("the history is %v, want Illegal", got)
+	}
+	if got := porcupine.CheckOperationsTimeout(modelOf(stockOf), ops, linearly); got != porcupine.Ok {
+		t.Errorf("where what is lost may have taken anything, the history is %v, want Ok", got)
+	}
+}
+
+// twice executes every fifth request once more, under another number; or never one, or
+// always.
 type twice struct {
 	store.Store
-	n atomic.Int64
+	n             atomic.Int64
+	never, always bool
 }
 
 func (s *twice) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	items = append([]store.Item(nil), items...)
 	for i := range items {
 		items[i].Seq *= 2
 	}
 	as, err := s.Store.Exchange(ctx, node, items)
-	if s.n.Add(1)%5 == 0 {
+	for i := range as {
+		as[i].Seq /= 2
+	}
+	if s.always || !s.never && s.n.Add(1)%5 == 0 {
 		again := append([]store.Item(nil), items...)
 		for i := range again {
 			again[i].Seq++

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/store/mysqlstore"
 	"github.com/flyball-go/flyball/store/redisstore"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // replicaEnv holds the replica that this process is to be, as JSON. The test's binary
@@ -46,26 +48,35 @@ func TestMain(m *testing.M) {
 // replica is what a process is told to do.
 type replica struct {
 	Name    string
-	Redis   string // address,
-	MySQL   string // or DSN
-	Vendor  string // URL
-	History string // file
+	Redis   string   // address,
+	Cluster []string // or addresses of a Redis Cluster's nodes,
+	MySQL   string   // or DSN
+	Vendor  string   // URL
+	History string   // file
 	Limit   *store.Limit
 	Slots   int
+	TTL     time.Duration // 0: ttl
 	Every   time.Duration // between two submits; 0: only as it is told
 	Cancel  bool          // half of them, at random instants
 	Deaf    bool
+	Astray  int // its wall clock goes its own way, by that pattern; 0: it does not
 	Broken  string
 }
 
 const (
-	ttl     = 2 * time.Second
-	workers = 16
+	ttl         = 2 * time.Second
+	nodeTimeout = time.Second // of a Redis Cluster
+	workers     = 16
+	calls       = "acme calls" // the Share's name
 )
 
 func (r *replica) open(ctx context.Context) (store.Store, error) {
+	ttl := cmp.Or(r.TTL, ttl)
 	if r.Redis != "" {
 		return redisstore.New(redisstore.Config{Addrs: []string{r.Redis}, TTL: ttl})
+	}
+	if r.Cluster != nil {
+		return redisstore.New(redisstore.Config{Addrs: r.Cluster, Cluster: true, TTL: ttl, SplitBrainBound: nodeTimeout})
 	}
 	for { // the server may be away just now
 		s, err := mysqlstore.Open(ctx, mysqlstore.Config{DSN: r.MySQL, TTL: ttl})
@@ -91,10 +102,11 @@ func (adapter) DelayError(err error) (time.Duration, bool) {
 // life is a replica under way.
 type life struct {
 	replica
-	log    *judge.Writer
-	g      *governor.Plain
-	client *http.Client
-	calls  atomic.Int64
+	log     *judge.Writer
+	g       *governor.Plain
+	client  *http.Client
+	calls   atomic.Int64
+	permits permits
 }
 
 func runReplica(said string) error {
@@ -108,6 +120,11 @@ func runReplica(said string) error {
 	}
 	defer file.Close()
 	l.log = judge.NewWriter(file, l.Name)
+	if l.Astray != 0 {
+		if err := goAstray(l.Astray); err != nil {
+			return err
+		}
+	}
 	l.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: 20 * time.Second}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -119,18 +136,19 @@ func runReplica(said string) error {
 	if l.Deaf {
 		engine = deaf{engine}
 	}
-	shared, err := store.NewSyncer(store.SyncerConfig{Store: breakIt(engine, l.Broken), Interval: 600 * time.Millisecond, Timeout: 500 * time.Millisecond})
+	noted := &noting{Store: breakIt(engine, l.Broken), log: l.log}
+	shared, err := store.NewSyncer(store.SyncerConfig{Store: noted, Interval: 600 * time.Millisecond, Timeout: 500 * time.Millisecond})
 	if err != nil {
 		return err
 	}
 	defer shared.Close()
 	cfg := governor.PlainConfig{Name: "acme", Vendor: adapter{}, Workers: workers, Store: shared, NoPace: true}
 	if l.Limit != nil {
-		share, err := shared.Share(store.ShareConfig{Name: "acme calls", Limits: []store.Limit{*l.Limit}, Version: 1})
+		share, err := shared.Share(store.ShareConfig{Name: calls, Limits: []store.Limit{*l.Limit}, Version: 1})
 		if err != nil {
 			return err
 		}
-		cfg.Limits = append(cfg.Limits, governor.Limit{Limiter: share})
+		cfg.Limits = append(cfg.Limits, governor.Limit{Limiter: asked{share, &l.permits}}, governor.Limit{Per: throttle.Bucket, Limiter: &l.permits})
 	}
 	if l.Slots > 0 {
 		slots, err := shared.Slots(store.SlotsConfig{Name: "acme", Max: l.Slots})
@@ -161,7 +179,9 @@ func (l *life) listen() {
 		if e.Kind == event.Cleared {
 			kind = judge.Clear
 		}
-		l.log.Write(judge.Record{At: e.Time.UnixNano(), Kind: kind, Until: e.Until.UnixNano()})
+		// By its distance from now, as the wall clock may be anywhere.
+		now, at := time.Now(), clock()
+		l.log.Write(judge.Record{At: at + int64(e.Time.Sub(now)), Kind: kind, Until: at + int64(e.Until.Sub(now))})
 	}, event.Cooling, event.Extended, event.Cleared)
 }
 
@@ -187,7 +207,7 @@ func (l *life) work(shared *store.Syncer, in io.Reader) error {
 			}
 			limit := *l.Limit
 			limit.Quota = quota
-			if _, err := shared.Share(store.ShareConfig{Name: "acme calls", Limits: []store.Limit{limit}, Version: version}); err != nil {
+			if _, err := shared.Share(store.ShareConfig{Name: calls, Limits: []store.Limit{limit}, Version: version}); err != nil {
 				failed.Store(&err)
 				return
 			}
@@ -232,8 +252,8 @@ func (l *life) submit(ctx context.Context, id int64, results *sync.WaitGroup) {
 	if l.Cancel && rand.IntN(2) == 0 {
 		ctx, stop = context.WithTimeout(ctx, rand.N(300*time.Millisecond))
 	}
-	l.log.Write(judge.Record{Kind: judge.Submit, ID: id})
-	r := governor.Submit(ctx, l.g, "", governor.Func(func(ctx context.Context) (int, error) { return 0, l.call(ctx, id) }))
+	l.log.Write(judge.Record{At: clock(), Kind: judge.Submit, ID: id})
+	r := governor.Submit(ctx, l.g.With(governor.Ask{Bucket: bucket(id)}), "", governor.Func(func(ctx context.Context) (int, error) { return 0, l.call(ctx, id) }))
 	results.Go(func() {
 		defer stop()
 		_, err := r.Result(context.Background())
@@ -241,7 +261,7 @@ func (l *life) submit(ctx context.Context, id int64, results *sync.WaitGroup) {
 		if err != nil {
 			outcome = err.Error()
 		}
-		l.log.Write(judge.Record{Kind: judge.Settle, ID: id, Outcome: outcome})
+		l.log.Write(judge.Record{At: clock(), Kind: judge.Settle, ID: id, Outcome: outcome})
 	})
 }
 
@@ -249,8 +269,8 @@ func (l *life) submit(ctx context.Context, id int64, results *sync.WaitGroup) {
 // begun is to end before its request does.
 func (l *life) call(ctx context.Context, request int64) error {
 	id := l.calls.Add(1)
-	l.log.Write(judge.Record{Kind: judge.Begin, ID: id, Request: request})
-	defer l.log.Write(judge.Record{Kind: judge.Finish, ID: id})
+	l.log.Write(judge.Record{At: clock(), Kind: judge.Begin, ID: id, Request: request, Taken: l.permits.of(bucket(request))})
+	defer func() { l.log.Write(judge.Record{At: clock(), Kind: judge.Finish, ID: id}) }()
 	resp, err := l.client.Get(fmt.Sprintf("%s?node=%s&id=%d", l.Vendor, l.Name, id))
 	if err != nil {
 		return err

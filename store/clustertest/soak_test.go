@@ -64,16 +64,13 @@ func soak(t *testing.T, kind string, length time.Duration) *soakResult {
 	c := begin(t, srv, 4, replica{Limit: window(), Every: 16 * time.Millisecond, Cancel: true}, nil, judge.Config{})
 	faults := soakFaults(c)
 	start := time.Now()
-	stops := int64(0)
 	for time.Since(start) < length {
 		f := faults[rand.IntN(len(faults))]
 		if f.only != "" && f.only != kind {
 			continue
 		}
 		result.Faults[f.name]++
-		if f.do(c.members[rand.IntN(len(c.members))]); f.stops {
-			stops++
-		}
+		f.do(c.members[rand.IntN(len(c.members))])
 		time.Sleep(time.Second + rand.N(2*time.Second))
 	}
 	h, err := c.end()
@@ -81,10 +78,7 @@ func soak(t *testing.T, kind string, length time.Duration) *soakResult {
 		t.Fatal(err)
 	}
 	l := allowed(window())
-	if stops > 0 {
-		l.Quota += 2 // calls that a stop caught between their permit and what is written of them
-	}
-	wrong := []error{err, h.Windows(l, transit), h.Pauses(50 * time.Millisecond), h.Ledger(c.alive()...)}
+	wrong := []error{err, h.Windows(l, transit), h.Grants(l), h.Pauses(50 * time.Millisecond), h.Ledger(c.alive()...)}
 	result.Seconds = time.Since(start).Seconds()
 	result.Calls, result.Late, result.Replicas, result.Vendor = h.Arrived("", 0, 1<<62), h.Late(transit), c.born, c.vendor.Tally()
 	// Faults cost some of it, and a pause all for its time; but it goes on.
@@ -101,10 +95,9 @@ func soak(t *testing.T, kind string, length time.Duration) *soakResult {
 }
 
 type soakFault struct {
-	name  string
-	only  string
-	stops bool
-	do    func(m *member)
+	name string
+	only string
+	do   func(m *member)
 }
 
 func soakFaults(c *cluster) []soakFault {
@@ -134,7 +127,7 @@ func soakFaults(c *cluster) []soakFault {
 				m.proxy.Cut()
 			}
 		}},
-		{name: "stop", stops: true, do: func(m *member) {
+		{name: "stop", do: func(m *member) {
 			m.signal(syscall.SIGSTOP)
 			time.Sleep(rand.N(2 * per))
 			m.signal(syscall.SIGCONT)

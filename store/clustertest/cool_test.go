@@ -1,0 +1,98 @@
+package clustertest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+)
+
+// Ten thousand words of the vendor, told by eight nodes at once and in any order: the
+// cooldown ends when the last of them does.
+func TestACooldownEndsWithTheLongest(t *testing.T) {
+	for _, kind := range []string{"memory", "redis", "mysql"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			var s store.Store
+			if kind == "memory" {
+				s = newMemory(t)
+			} else {
+				srv := startServer(t, kind)
+				s = openStore(t, srv, srv.addr, time.Minute)
+			}
+			if early, late := cooldowns(t, s, 10_000); early > time.Millisecond || late > time.Millisecond {
+				t.Errorf("it ends %v too early, or %v too late", early, late)
+			}
+		})
+	}
+	if early, _ := cooldowns(t, overwrites{newMemory(t)}, 1000); early <= time.Millisecond {
+		t.Error("a store that goes by the last word passes")
+	}
+}
+
+func newMemory(t *testing.T) store.Store {
+	t.Helper()
+	m, err := store.NewMemory(store.MemoryConfig{TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// cooldowns has nodes tell n cooldowns, and returns by how much at least the end is
+// before, or behind, what they said.
+func cooldowns(t *testing.T, s store.Store, n int) (early, late time.Duration) {
+	const nodes = 8
+	key := store.KeyFor("cool", string(store.NewNode()))
+	start := time.Now()
+	var mu sync.Mutex
+	var first, last time.Duration // the longest, from when it was sent, or answered
+	var wg sync.WaitGroup
+	tell := func(ctx context.Context, node store.Node, it store.Item) (a store.Answer) {
+		as, err := s.Exchange(ctx, node, []store.Item{it})
+		if err != nil || as[0].Err != nil {
+			t.Errorf("Exchange: %v", err)
+			return a
+		}
+		return as[0]
+	}
+	for i := range nodes {
+		wg.Go(func() {
+			node := store.NewNode()
+			for seq := range n / nodes {
+				d := time.Minute + rand.N(time.Hour)
+				if i == 0 && seq == n/nodes/2 {
+					d += time.Hour // the longest is none of the last
+				}
+				sent := time.Since(start)
+				tell(t.Context(), node, store.Item{Key: key, Seq: uint64(seq + 1), Cool: []store.Cool{{For: d}}})
+				mu.Lock()
+				first, last = max(first, sent+d), max(last, time.Since(start)+d)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	sent := time.Since(start)
+	a := tell(t.Context(), store.NewNode(), store.Item{Key: key, Seq: 1})
+	if len(a.Cooldowns) != 1 {
+		t.Fatalf("there are %d cooldowns, want 1", len(a.Cooldowns))
+	}
+	left := a.Cooldowns[0].Left
+	return first - (time.Since(start) + left), sent + left - last
+}
+
+// overwrites is a store that forgets a cooldown when it is told of another.
+type overwrites struct{ store.Store }
+
+func (s overwrites) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	if len(items[0].Cool) > 0 {
+		if _, err := s.Store.Exchange(ctx, store.NewNode(), []store.Item{{Key: items[0].Key, Seq: 1, Clear: []string{""}, Bye: true}}); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.Exchange(ctx, node, items)
+}

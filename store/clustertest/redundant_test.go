@@ -1,0 +1,126 @@
+package clustertest
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/flyball-go/flyball/internal/judge"
+	"github.com/flyball-go/flyball/internal/servers"
+)
+
+// callsSlot is the slot of a Cluster that the limit is in, and the primary, of the first
+// three nodes, that has it.
+func (s *server) callsSlot() (slot string, primary *servers.RedisServer) {
+	slot = s.cluster[0].Must("CLUSTER", "KEYSLOT", "gov:{"+callsKey()+"}")
+	for _, r := range s.cluster[:3] {
+		if n, _ := strconv.Atoi(r.Must("CLUSTER", "COUNTKEYSINSLOT", slot)); n > 0 {
+			primary = r
+		}
+	}
+	return slot, primary
+}
+
+// move brings a slot from a primary to another, as redis-cli does: key by key, so that
+// there is a time at which all of it, a part of it and none of it is there. Without
+// withKeys they are lost, and somebody says at once that nothing was used.
+func (s *server) move(slot string, from, to *servers.RedisServer, withKeys bool) error {
+	const pause = 150 * time.Millisecond // the replicas ask meanwhile
+	fromID, toID := from.Must("CLUSTER", "MYID"), to.Must("CLUSTER", "MYID")
+	to.Must("CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	from.Must("CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	keys := strings.Fields(from.Must("CLUSTER", "GETKEYSINSLOT", slot, "100"))
+	if len(keys) < 2 {
+		return fmt.Errorf("%w: slot %s has the keys %q, want a hash and a witness", errUntested, slot, keys)
+	}
+	for _, key := range keys {
+		if !withKeys {
+			from.Must("DEL", key)
+			continue
+		}
+		time.Sleep(pause)
+		from.Must("MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "5000", "REPLACE")
+	}
+	if withKeys {
+		time.Sleep(pause)
+	}
+	for _, r := range []*servers.RedisServer{to, from} {
+		r.Must("CLUSTER", "SETSLOT", slot, "NODE", toID)
+	}
+	if withKeys {
+		return nil
+	}
+	unused, err := os.ReadFile("../redisstore/witness.lua") // as AssumeUnused, which does so for all slots, one by one
+	for _, key := range keys {
+		if strings.HasPrefix(key, "gov:{.w") {
+			to.Must("EVAL", string(unused), "1", key)
+		}
+	}
+	return err
+}
+
+// slotThatMoves has the limit's slot of a Cluster move to another primary, and back.
+func slotThatMoves() scenario {
+	moves := func(c *cluster, move func(slot string, from, to *servers.RedisServer) error) error {
+		return c.lose(func() error {
+			slot, from := c.server.callsSlot()
+			to := c.server.cluster[0]
+			if from == to {
+				to = c.server.cluster[1]
+			}
+			return move(slot, from, to)
+		})
+	}
+	return scenario{
+		name: "a slot that moves", only: "cluster", template: steady(),
+		during: func(c *cluster) error {
+			return moves(c, func(slot string, from, to *servers.RedisServer) error {
+				return c.server.move(slot, from, to, true)
+			})
+		},
+		after: goesOn,
+		controls: []control{{name: "without what was there", breaks: func(s *scenario) {
+			s.during = func(c *cluster) error {
+				return moves(c, func(slot string, from, to *servers.RedisServer) error {
+					for _, m := range c.members { // nobody is to come before it is said to be unused
+						m.stop()
+						defer m.signal(syscall.SIGCONT)
+					}
+					return c.server.move(slot, from, to, false)
+				})
+			}
+		}}},
+	}
+}
+
+// primaryThatDies has the primary die that has the limit. Its replica takes over.
+func primaryThatDies() scenario {
+	return scenario{
+		name: "a primary that dies", only: "cluster", template: replica{Limit: window(), Every: 8 * time.Millisecond}, controls: with(alone),
+		during: func(c *cluster) error {
+			time.Sleep(2 * per)
+			_, primary := c.server.callsSlot()
+			within(0.4, 0.6)
+			primary.Kill()
+			time.Sleep(10*nodeTimeout + 2*per)
+			return nil
+		},
+		after: goesOn,
+	}
+}
+
+// goesOn wants calls as before in the last whole window.
+func goesOn(c *cluster, h *judge.History) error {
+	last := int64(0)
+	for _, r := range h.Records {
+		last = max(last, r.At)
+	}
+	last = last / int64(per) * int64(per)
+	if n := h.Arrived("", last-int64(per), last); n < quota/3 {
+		return fmt.Errorf("%d calls in the last window, want at least %d", n, quota/3)
+	}
+	return nil
+}
