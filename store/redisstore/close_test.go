@@ -163,10 +163,10 @@ func TestADeadSubscriptionIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAServerThatTellsNoRunIDIsRefused(t *testing.T) {
+func TestAServerThatTellsNoReplicationIDIsRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := one(t)
-	mutate(t, s, "'run_id:', 1", "'no_run_id:', 1")
+	mutate(t, s, "'master_replid:', 1", "'no_master_replid:', 1")
 	if answer, err := newAsker(t, s, "k", hourly(1)).sendOne(1); !errors.Is(err, store.ErrNotExecuted) || answer.Granted != 0 {
 		t.Errorf("%+v, %v", answer, err)
 	}

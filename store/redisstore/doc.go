@@ -30,19 +30,26 @@
 //
 // # What is in Redis
 //
-// All state of a key is in one hash, gov:{key}, which one script changes: what
-// exchange.lua says of it. The script takes the server's clock, and counts in
-// integers. It tells others of cooldowns, and of slots that are free, by PUBLISH to a
+// All state of a key is in one hash, gov:{key}, which one script changes. Its files
+// are in the folder exchange, each about one subject, joined in the order of script.go;
+// request.lua says what is in the hash. It takes the server's clock, counts in
+// integers, and tells others of cooldowns, and of slots that are free, by PUBLISH to a
 // channel of the hash's name; a Store subscribes to all of them. On a Cluster a
 // message goes to all nodes, which is why there is one for changes alone. gov:{.meta}
 // has all metadata, gov:{.witness} the witness; on a Cluster each slot has one. A hash
-// that was not used for a day, or ten Pers, expires.
+// that was not used for about a day, or ten Pers, expires.
+//
+// The script has two ways. The short one, short.lua, is for what a node mostly asks:
+// permits under one limit, of which there are enough, while nothing is cooling and
+// nobody has slots. It reads what it needs in one command, whatever the number of
+// nodes, since the hash has their sums, and writes in one. It leaves all else to the
+// long way, which looks at all that there is; what both can do, they do alike.
 //
 // # Access
 //
 // An ACL user needs no more than this:
 //
-//	user flyball on >password ~gov:* &gov:* +evalsha +eval +time +info|server +info|stats +hget +hmget +hgetall +hset +hdel +pexpire +publish +psubscribe +ping +zadd +zrem +zrangebylex
+//	user flyball on >password ~gov:* &gov:* +evalsha +eval +time +info|replication +info|stats +hget +hmget +hgetall +hset +hdel +pexpire +publish +psubscribe +ping +zadd +zrem +zrangebylex
 //
 // and on a Cluster also +cluster|slots +command +readonly.
 package redisstore

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,7 +38,7 @@ func (s *Store) Exchange(ctx context.Context, node store.Node, items []store.Ite
 	for i := range items {
 		it := &items[i]
 		p := s.prepare(it)
-		args := make([]any, 0, 8+2*len(it.Cool)+3*len(it.Known)+len(it.Clear))
+		args := make([]any, 0, 7+2*len(it.Cool)+3*len(it.Known)+len(it.Clear))
 		args = append(args, "evalsha", s.script.sha, "2", p.hash, p.witness, s.words(node, it), p.asked, p.filled)
 		cmds[i] = redis.NewStringCmd(ctx, cooldowns(args, it)...)
 	}
@@ -195,24 +196,37 @@ func (s *Store) prepare(it *store.Item) *prepared {
 	return p
 }
 
-// words is the first of the ARGV of exchange.lua.
+// words is the first of the ARGV of the script: numbers of 8 bytes, with seq and
+// version as texts among them, then node and epoch. What the short way needs comes
+// first.
 func (s *Store) words(node store.Node, it *store.Item) string {
-	var buf [256]byte
-	b := append(append(buf[:0], node...), ' ')
-	b = append(digits(b, it.Seq), ' ')
+	var buf [352]byte
+	b := buf[:0]
 	for _, n := range [...]int64{
-		s.ttl.Microseconds(), s.bound.Microseconds(), maxNodes,
-		it.Want, it.Least, it.Returned, it.Debt, int64(it.Seen), int64(it.Probe), it.Slots, it.Held, it.WantSlots, bit(it.Bye),
+		bit(plain(it)), s.ttl.Microseconds(), maxNodes, it.Want, it.Least, it.Returned, it.Debt, int64(it.Seen),
+	} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	b = digits(digits(b, it.Seq), it.Version)
+	for _, n := range [...]int64{
+		s.bound.Microseconds(), int64(it.Probe), it.Slots, it.Held, it.WantSlots, bit(it.Bye),
 		int64(len(it.Cool)), int64(len(it.Known)), int64(len(it.Clear)),
 	} {
-		b = append(strconv.AppendInt(b, n, 10), ' ')
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
-	b = append(digits(b, it.Version), ' ')
+	b = append(append(b, node...), ' ')
 	epoch := it.Epoch
 	if !isWord(epoch) {
 		epoch = "-" // none of ours
 	}
 	return string(append(b, epoch...))
+}
+
+// plain reports whether it asks for permits alone: what the script has a short way
+// for.
+func plain(it *store.Item) bool {
+	return len(it.Limits) == 1 && it.Probe == store.ProbeNothing && it.Slots|it.Held|it.WantSlots == 0 && !it.Bye &&
+		len(it.Cool)+len(it.Known)+len(it.Clear) == 0
 }
 
 // cooldowns appends the last of the ARGV.

@@ -212,65 +212,6 @@ func TestAServerWithoutMemoryGrantsNothing(t *testing.T) {
 	}
 }
 
-// Processes of two versions of the library share a hash: a later one has more in it,
-// of the same layout.
-func TestTwoVersionsShareAHash(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name, old, new string
-		breaks         bool
-	}{
-		{"a further field", "put('t', str(now))", "put('t', str(now)) put('zz', 'new')", false},
-		{"more about a node", "unpack(n, 1, NODE)) .. seq)", "unpack(n, 1, NODE)) .. seq .. 'more')", false},
-		{"control, limits elsewhere in the same layout", "put('l' .. i, pack(", "put('k' .. i, pack(", true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			s, r := one(t)
-			later := open(t, Config{Addrs: []string{r.Addr}})
-			mutate(t, later, tc.old, tc.new)
-			l := hourly(100)
-			nodes := []*asker{newAsker(t, s, "k", l), newAsker(t, later, "k", l)}
-			sum, failed := int64(0), 0
-			for i := range 200 {
-				a := nodes[i%2]
-				it := a.item(3)
-				answer, err := a.send(it)
-				if err != nil {
-					failed++
-					continue
-				}
-				sum += answer.Granted
-				time.Sleep(min(answer.RetryAfter, 5*time.Millisecond))
-			}
-			if (sum != 100 || failed > 0) != tc.breaks {
-				t.Errorf("%d granted of 100, %d failed", sum, failed)
-			}
-		})
-	}
-}
-
-func TestALaterLayoutIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	s, r := one(t)
-	later := open(t, Config{Addrs: []string{r.Addr}})
-	mutate(t, later, "local LAYOUT = 1", "local LAYOUT = 2")
-	l := hourly(10)
-	newAsker(t, s, "k", l).ask(3)
-	if got := newAsker(t, later, "k", l).drain(); got != 0 {
-		t.Errorf("a later version grants %d, beside 3 that it cannot read", got)
-	}
-	before := r.Must("HGETALL", hashOf("k"))
-	if answer, err := newAsker(t, s, "k", l).sendOne(1); !errors.Is(err, store.ErrNotExecuted) || answer.Granted != 0 || !strings.Contains(err.Error(), "newer") {
-		t.Errorf("of a later layout: %+v, %v", answer, err)
-	}
-	if r.Must("HGETALL", hashOf("k")) != before {
-		t.Error("a hash of a later layout was changed")
-	}
-	r.Must("DEL", hashOf("k"))
-	newAsker(t, s, "k", l).ask(1)
-}
-
 // Times go on from the latest, when the clock of the server goes back; when it was
 // wrong by more than an hour, what is there is not believed, and does not stand still
 // for years.

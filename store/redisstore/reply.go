@@ -19,8 +19,8 @@ var errStrange = errors.New("redisstore: a reply that makes no sense")
 // maxReply bounds what is read of a reply: limits, and MaxScopes scopes of 256 bytes.
 const maxReply = 64 << 10
 
-// reader takes words from a reply of exchange.lua. Nothing that a server sends makes
-// it panic; what is out of range sets bad.
+// reader takes words from a reply of the script of Exchange. Nothing that a server
+// sends makes it panic; what is out of range sets bad.
 type reader struct {
 	text string
 	bad  bool
@@ -48,8 +48,8 @@ func (r *reader) dur(top time.Duration) time.Duration {
 	return time.Duration(r.int(top.Microseconds())) * time.Microsecond
 }
 
-// parse reads a reply of exchange.lua into a. It holds what the script says to what
-// the contract lets it say.
+// parse reads a reply of the script of Exchange into a. It holds what the script says
+// to what the contract lets it say.
 func parse(text string, a *store.Answer) error {
 	if len(text) > maxReply {
 		return fmt.Errorf("%w: %d bytes", errStrange, len(text))

@@ -27,7 +27,7 @@ type Store struct {
 	conns   conns
 	once    bool         // the client sends a command once
 	alone   bool         // there is one server, of which the subscriptions are, too
-	script  *script      // exchange.lua, but in tests
+	script  *script      // exchangeScript, but in tests
 	strange atomic.Int64 // replies that made no sense
 
 	work sync.WaitGroup // what Close waits for

@@ -90,14 +90,14 @@ func TestConformanceCluster(t *testing.T) {
 	}))
 }
 
-// mutate has s use a script in which old is new: one that is wrong, which a test has
-// to find out.
+// mutate has s use a script in which old is new: mostly one that is wrong, which a
+// test has to find out.
 func mutate(t testing.TB, s *Store, old, new string) {
 	t.Helper()
-	if strings.Count(exchangeLua, old) != 1 {
-		t.Fatalf("exchange.lua has %q %d times", old, strings.Count(exchangeLua, old))
+	if n := strings.Count(s.script.text, old); n != 1 {
+		t.Fatalf("the script has %q %d times", old, n)
 	}
-	s.script = newScript(strings.Replace(exchangeLua, old, new, 1))
+	s.script = newScript(strings.Replace(s.script.text, old, new, 1))
 }
 
 // hourly is a limit whose window goes on for longer than a test takes.

@@ -1,0 +1,102 @@
+-- Grants: permits that come back, and those that are handed out.
+
+local MOMENT = 5000 -- how late a node may come that was told when to come again
+
+local function giveback()
+	local over = false
+	for _, c in ipairs(limits) do
+		over = over or c[KIND] ~= BUCKET and floor(n[AT] / step(c)) ~= floor(now / step(c))
+	end
+	if over then n[HAS] = 0 end
+	local back = min(returned, n[HAS])
+	n[HAS] = n[HAS] - back
+	n[GOT] = max(0, n[GOT] - back)
+	for _, c in ipairs(limits) do
+		charge(c, -back)
+		if debt > 0 then charge(c, debt) end
+	end
+end
+
+-- expected is until when another node may yet come, for permits that it was refused
+-- before, or for more of what it has just been granted.
+local function expected()
+	local till = 0
+	for _, o in pairs(nodes) do
+		if o ~= n and o[TOLD] ~= 0 and o[TOLD] <= now then
+			till = max(till, o[TOLD] + MOMENT)
+		elseif o ~= n and o[TOLD] == 0 and o[GRANTED] > 0 and o[GRANTED] < o[WANTS] then
+			till = max(till, o[AT] + MOMENT)
+		end
+	end
+	return till
+end
+
+-- comeagain is when n is to ask again. Who was told so before is expected before it.
+local function comeagain(least)
+	local before, at = 0, 0
+	for _, o in pairs(nodes) do
+		if o ~= n and o[TOLD] > now then before = before + 1 end
+	end
+	for _, c in ipairs(limits) do
+		if available(c) < least then
+			local k = least
+			if c[KIND] == BUCKET then
+				k = max(least, (before + 1) * max(1, floor(c[BURST] / (2 * count))))
+			elseif c[KIND] == SLIDING then
+				k = min(c[QUOTA], least + before)
+			end
+			at = max(at, when(c, k))
+		end
+	end
+	return at
+end
+
+local function grant()
+	n[WANTS], n[TOLD] = want, 0
+	if #limits == 0 or want == 0 or bye or answer.probe == COOLING then return end
+	local wants = want
+	if answer.probe == YOURS then
+		wants = least
+	elseif answer.probe ~= 0 then
+		answer.again = answer.probeends
+		return
+	end
+	local avail, usable = 1000000000, TOP
+	for _, c in ipairs(limits) do
+		avail, usable = min(avail, available(c)), min(usable, valid(c))
+	end
+	if avail < least or usable <= 0 then
+		n[TOLD] = comeagain(least)
+		answer.again = n[TOLD]
+		return
+	end
+	-- All nodes that want some are to get the same in a round, and what is left at its
+	-- end goes in ever smaller pieces, so that none is stranded with one that does not
+	-- use it.
+	local round = floor(now / ceil(limits[1][PER] / 1000))
+	if n[ROUND] ~= round then n[GOT], n[ROUND] = 0, round end
+	local active, sum = 0, 0
+	for _, o in pairs(nodes) do
+		local got = o[ROUND] == round and o[GOT] or 0
+		if o[WANTS] > 0 or got > 0 then
+			active, sum = active + 1, sum + got
+		end
+	end
+	local chunk, kind, till = ceil((avail + sum) / active) - n[GOT], limits[1][KIND] -- its fair part
+	if kind ~= BUCKET and (chunk <= 0 or kind == SLIDING) then till = expected() end
+	if chunk <= 0 and kind ~= BUCKET and till > now then
+		answer.again = till
+		return
+	end
+	if chunk <= 0 then chunk = max(1, ceil(avail / floor((active + 2) / 3))) end
+	local k = min(wants, avail, max(least, chunk))
+	for _, c in ipairs(limits) do charge(c, k) end
+	n[GOT], n[HAS], n[AT] = n[GOT] + k, n[HAS] + k, now
+	answer.granted, answer.valid = k, now + usable
+	-- Each step a Sliding limit gives back is small: what is left of it is about to be
+	-- taken by those who are expected.
+	if k < wants and (avail - k < least or kind == SLIDING and avail - k < count and till > now) then
+		n[TOLD] = comeagain(least + max(0, avail - k))
+		answer.again = n[TOLD]
+	end
+end

@@ -1,0 +1,149 @@
+-- Limits: what is taken under each, and what there is. c is one that is kept.
+
+local KIND, QUOTA, PER, BURST, LEASE, TRANSIT = 1, 2, 3, 4, 5, 6
+local NEXT, RAISE, STEP, USED, AHEAD, ASOF = 7, 11, 12, 13, 12, 13
+
+local limits = {}
+for i = 1, 8 do
+	local v = h['l' .. i]
+	if not v then break end
+	local size = #v / 8
+	if size ~= LIMIT and size ~= SLIDINGLIMIT then garbage('l' .. i) end
+	local c = numbers('<' .. string.rep('I8', size), v, size, 'l' .. i)
+	if c[KIND] > WINDOW or (c[KIND] == SLIDING) ~= (size == SLIDINGLIMIT) or
+		c[QUOTA] < 1 or c[QUOTA] > 1000000000 or c[BURST] > c[QUOTA] or
+		c[PER] < 1000000 or c[PER] > LONGEST * 1000 or c[LEASE] > c[PER] or c[TRANSIT] > c[PER] then
+		garbage('l' .. i)
+	end
+	limits[i] = c
+end
+local version, asked = h.lv or '', h.la or ''
+if (#limits > 0) ~= (h.lv ~= nil) or #limits > 0 and not (h.la and find(version, '^%d+$') and #version == 20 and version <= MOST) then
+	garbage('lv')
+end
+if asked ~= newasked and asked ~= '' then -- it will be told
+	local i = 0
+	for l in string.gmatch(asked .. ';', '([^;]*);') do
+		i = i + 1
+		local k, quota, per, burst, lease, transit = string.match(l, '^(%d+):(%d+):(%d+):(%d+):(%d+):(%-?%d+)$')
+		local c = limits[i]
+		if not c or not k or #transit > 17 or int(k, 'la') ~= c[KIND] or int(per, 'la') ~= c[PER] or
+			int(quota, 'la') < 1 or int(quota, 'la') > 1000000000 or int(burst, 'la') > int(quota, 'la') or
+			int(lease, 'la') > c[PER] or (c[KIND] ~= BUCKET and (burst ~= '0' or lease ~= '0')) or
+			tonumber(transit) * (c[KIND] == SLIDING and SEGMENTS or 1) >= c[PER] then
+			garbage('la')
+		end
+	end
+	if i ~= #limits then garbage('la') end
+end
+
+-- step is how long a step is, in microseconds: rounded up, as SEGMENTS of them may not
+-- be shorter than a Per.
+local function step(c)
+	if c[KIND] == SLIDING then return ceil(c[PER] / (SEGMENTS * 1000)) end
+	return ceil(c[PER] / 1000)
+end
+
+-- Times that are further ahead than any of ours.
+if not fresh then
+	for i, c in ipairs(limits) do
+		if c[KIND] ~= BUCKET and c[STEP] * step(c) > now + 2 * BACK then garbage('l' .. i) end
+	end
+	for _, c in pairs(cools) do
+		if c.till > now + LONGEST + 2 * BACK then garbage('c:') end
+	end
+	if probeends > now + 2 * BACK then garbage('p') end
+end
+
+local function charged(c, count)
+	return spread(c[PER] + c[LEASE] + c[TRANSIT], c[QUOTA] + 1 - c[BURST], count) + 1
+end
+
+local function depth(c) return charged(c, c[BURST]) end
+
+-- ahead is how far a bucket's schedule is ahead of now.
+local function ahead(c)
+	return max(0, c[AHEAD] - min(CAP, max(0, now - c[ASOF]) * 1000))
+end
+
+local function slot(c, s) return USED + s % (SEGMENTS + 1) end
+
+-- roll brings c up to at.
+local function roll(c, at)
+	if c[RAISE] ~= 0 and at >= c[RAISE] then
+		c[QUOTA], c[BURST], c[LEASE], c[TRANSIT] = c[NEXT], c[NEXT + 1], c[NEXT + 2], c[NEXT + 3]
+		c[RAISE] = 0
+	end
+	if c[KIND] == BUCKET then return end
+	local s = floor(at / step(c))
+	if c[KIND] == WINDOW then
+		if s > c[STEP] then c[USED] = 0 end
+	else
+		for i = max(c[STEP] + 1, s - SEGMENTS), s do c[slot(c, i)] = 0 end
+	end
+	c[STEP] = max(c[STEP], s)
+end
+
+local function taken(c)
+	local sum = c[USED]
+	if c[KIND] == SLIDING then
+		for i = USED + 1, USED + SEGMENTS do sum = sum + c[i] end
+	end
+	return sum
+end
+
+local function ending(c) return (c[STEP] + 1) * step(c) end
+
+-- valid is for how long a grant of now may be used, rounded down.
+local function valid(c)
+	if c[KIND] == BUCKET then return floor(c[LEASE] / 1000) end
+	return ending(c) - ceil(c[TRANSIT] / 1000) - now
+end
+
+local function available(c)
+	if c[KIND] ~= BUCKET then
+		if valid(c) <= 0 then return 0 end
+		return max(0, c[QUOTA] - taken(c))
+	end
+	return most(c[PER] + c[LEASE] + c[TRANSIT], c[QUOTA] + 1 - c[BURST], c[BURST], ahead(c))
+end
+
+-- when is when count more could be granted, if nobody takes any until then but who is
+-- to come before.
+local function when(c, count)
+	if c[KIND] == BUCKET then
+		return now + max(0, ceil(min(CAP, ahead(c) + count * charged(c, 1) - depth(c)) / 1000))
+	end
+	if c[KIND] == SLIDING and count > c[QUOTA] - taken(c) then
+		local over = taken(c) + min(count, c[QUOTA]) - c[QUOTA]
+		for i = max(0, c[STEP] - SEGMENTS), c[STEP] do
+			over = over - c[slot(c, i)]
+			if over <= 0 then return (i + SEGMENTS + 1) * step(c) end
+		end
+	end
+	return ending(c)
+end
+
+-- charge counts k permits; less than 0 gives them back.
+local function charge(c, k)
+	if c[KIND] == BUCKET then
+		if k > 0 then c[AHEAD], c[ASOF] = min(CAP, ahead(c) + charged(c, k)), max(now, c[ASOF]) end
+		return
+	end
+	local i = USED
+	if c[KIND] == SLIDING then i = slot(c, c[STEP]) end
+	c[i] = min(TOP, max(0, c[i] + k))
+end
+
+-- drain counts all as taken at at, which may be to come.
+local function drain(c, at)
+	roll(c, at)
+	if c[KIND] == BUCKET then
+		local since = max(-CAP, (at - now) * 1000)
+		c[AHEAD], c[ASOF] = max(ahead(c), depth(c) + since), now
+		return
+	end
+	local i = USED
+	if c[KIND] == SLIDING then i = slot(c, c[STEP]) end
+	c[i] = max(c[i], c[QUOTA])
+end

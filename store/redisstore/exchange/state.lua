@@ -1,0 +1,122 @@
+-- The long way begins: all that is there.
+
+local MOST = '18446744073709551615' -- 2^64-1, for texts of 20 digits
+local MAXSCOPES = 64 -- store.MaxScopes
+local REMEMBER = 60000000 -- how long a cooldown that was cleared is told
+local BACK = 3600000000 -- a clock that goes back further has been wrong
+
+local bound, word, slots, held, wantslots, leaves, said, known, cleared =
+	unpackd('<I8I8I8I8I8I8I8I8I8', ARGV[1], 105)
+local newlimits, bye = ARGV[3], leaves == 1
+least = max(1, least)
+
+local function garbage(what) error({err = 'GARBAGE in the field ' .. what}) end
+
+local function str(n) return string.format('%.0f', n) end
+
+local function int(s, what)
+	local n = #s <= 16 and find(s, '^%d+$') and tonumber(s)
+	if not n or n > TOP then garbage(what) end
+	return n
+end
+
+-- numbers returns the n numbers that were packed.
+local function numbers(format, v, n, what)
+	local r = {unpackd(format, v)}
+	r[n + 1] = nil -- where it ends
+	if max(unpack(r)) > TOP then garbage(what) end
+	return r
+end
+
+local raw = call('HGETALL', KEYS[1])
+local w = call('HMGET', KEYS[2], 'f', 'b', 'l', 'e')
+local witness = {f = w[1], e = w[4]}
+if w[1] then
+	if not (w[2] and w[3] and w[4]) then garbage('of the witness') end
+	witness.b, witness.l = int(w[2], 'b of the witness'), int(w[3], 'l of the witness')
+end
+
+local h, nodes, cools, count, kept = {}, {}, {}, 0, 0
+for i = 1, #raw, 2 do
+	local name, v = raw[i], raw[i + 1]
+	local kind = sub(name, 1, 2)
+	if kind == 'n:' then
+		nodes[sub(name, 3)] = v
+		count = count + 1
+	elseif kind == 'c:' then
+		cools[sub(name, 3)] = v
+		kept = kept + 1
+	else
+		h[name] = v
+	end
+end
+if h.v and int(h.v, 'v') > LAYOUT then
+	return redis.error_reply('LAYOUT the hash has layout ' .. h.v .. ', written by a newer version of the library')
+end
+
+local set, del = {}, {} -- what changes of the hash
+local function put(name, v) set[#set + 1] = name; set[#set + 1] = v end
+local function drop(name) del[#del + 1] = name end
+
+local old = h.v and int(h.v, 'v') < LAYOUT
+if old then -- it cannot be read: all of it is lost
+	for i = 1, #raw, 2 do drop(raw[i]) end
+	h, nodes, cools, count, kept = {}, {}, {}, 0, 0
+end
+for scope, v in pairs(cools) do
+	if #v ~= 16 or #scope > 256 or kept > MAXSCOPES then garbage('c:') end
+	local c = numbers('<I8I8', v, 2, 'c:')
+	cools[scope] = {till = c[1], gen = c[2]}
+end
+
+-- Lost state: a hash is believed if this server wrote it, and is there as it was
+-- written, since it is one key. Of one that is absent the witness knows until when it
+-- may have been in use: it says which server it is of, when what that server has
+-- began, and how many keys were evicted.
+
+local renew = witness.f ~= server
+local evicted
+if renew or #raw == 0 then
+	evicted = string.match(call('INFO', 'stats'), 'evicted_keys:(%d+)') or '0'
+end
+if renew then
+	witness = {f = server, b = now, l = now + bound, e = evicted}
+elseif #raw == 0 and witness.e ~= evicted then -- it may be one of those
+	witness.l, witness.e, renew = now + bound, evicted, true
+end
+
+local last, gen = 0, 0
+if h.v or h.m then
+	if not h.m or #h.m ~= 8 * MEMBERS then garbage('m') end
+	local m = numbers(MEMBERSFORMAT, h.m, MEMBERS, 'm')
+	last, gen = m[2], m[7]
+end
+local back = last > now + BACK and last - now or 0
+local fence = h.f
+local ours = fence and sub(fence, 1, 40) == server and find(fence, '^%-[%d-]+$', 41)
+local fresh = not ours or back > 0 or not h.v
+local lost = h.l and int(h.l, 'l') or 0
+local from = h.s and int(h.s, 's') or 0 -- before, slots are not handed out
+local probing, prober, probeends = false, '', 0
+if h.p then
+	local ends, name = string.match(h.p, '^(%d+) (%w*)$')
+	if not ends then garbage('p') end
+	probing, prober, probeends = true, name, int(ends, 'p')
+end
+now = max(now, last - back)
+if fresh then
+	lost = witness.l
+	if ours or old then lost = now + bound end -- the clock, or the layout
+	fence = server .. '-' .. str(witness.b)
+	if lost > witness.b + bound then fence = fence .. '-' .. str(now) end
+	from = lost + ttl
+	prober, probeends = '', 0
+	for name in pairs(nodes) do drop('n:' .. name) end
+	nodes, count = {}, 0
+	for _, c in pairs(cools) do c.till = max(0, c.till - back) end
+	put('v', LAYOUT)
+	put('f', fence)
+	put('l', str(lost))
+	put('s', str(from))
+end
+local epoch = sub(fence, 25)

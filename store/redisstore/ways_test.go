@@ -1,0 +1,263 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/internal/servers"
+	"github.com/flyball-go/flyball/store"
+	"github.com/redis/go-redis/v9"
+)
+
+// The script has a short way for what is common, and a long one for everything. Both
+// have to answer alike, and to leave the same behind, and so has store.Memory. Here the
+// same requests go to all three, at the same instants: the scripts are told the time.
+
+// began is when a bubble's clock begins.
+var began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const ways = 1000 * time.Millisecond // their TTL
+
+// inMemory is what a store.Memory answers to steps.
+func inMemory(t *testing.T, steps []step) (answers []store.Answer) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := store.NewMemory(store.MemoryConfig{TTL: ways})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range steps {
+			time.Sleep(time.Until(began.Add(s.at)))
+			if s.knows {
+				s.item.Epoch = "1"
+			}
+			as, err := m.Exchange(t.Context(), s.node, []store.Item{s.item})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers = append(answers, as[0])
+		}
+	})
+	return answers
+}
+
+// way is a Store whose script is told the time.
+type way struct {
+	*Store
+	key string
+}
+
+// told returns a way of r, with what is changed in its script.
+func told(t *testing.T, r *servers.RedisServer, key string, changes ...[2]string) *way {
+	s := open(t, Config{Addrs: []string{r.Addr}, TTL: ways})
+	for _, c := range append(changes, [2]string{"call('TIME')", "call('HMGET', 'clock', 's', 'us')"}) {
+		mutate(t, s, c[0], c[1])
+	}
+	return &way{s, key}
+}
+
+// take is what it answers to a step, and what there is then.
+func (w *way) take(t *testing.T, s step, epoch string) (store.Answer, map[string]string) {
+	it := s.item
+	it.Key = w.key
+	if s.knows {
+		it.Epoch = epoch
+	}
+	as, err := w.Exchange(t.Context(), s.node, []store.Item{it})
+	if err != nil {
+		t.Fatal(err)
+	}
+	as[0].Key = "k"
+	slices.SortFunc(as[0].Cooldowns, func(a, b store.Cooldown) int { return strings.Compare(a.Scope, b.Scope) })
+	state, err := w.client.HGetAll(t.Context(), hashOf(w.key)).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return as[0], state
+}
+
+// differ compares what two ways left behind. When something is due the short way
+// may think earlier than it is.
+func differ(short, long map[string]string) error {
+	for f := range long {
+		if _, ok := short[f]; !ok {
+			return fmt.Errorf("the short way has no %s", f)
+		}
+	}
+	for f, v := range short {
+		w := long[f]
+		if f == "m" && len(v) == len(w) && binary.LittleEndian.Uint64([]byte(v[16:])) <= binary.LittleEndian.Uint64([]byte(w[16:])) {
+			v, w = v[:16]+v[24:], w[:16]+w[24:]
+		}
+		if v != w {
+			return fmt.Errorf("the short way has %v for %s, the long one %v", unpacked(v), f, unpacked(w))
+		}
+	}
+	return nil
+}
+
+// unpacked shows what is packed.
+func unpacked(v string) any {
+	if len(v)%8 != 0 {
+		return strconv.Quote(v)
+	}
+	var ns []uint64
+	for ; v != ""; v = v[8:] {
+		ns = append(ns, binary.LittleEndian.Uint64([]byte(v)))
+	}
+	return ns
+}
+
+// unlike compares an answer with that of a Memory, which counts in nanoseconds, and
+// has of a repeated request the cooldowns of then.
+func unlike(a, m store.Answer, repeated bool) error {
+	near := func(a, b time.Duration) bool { return a-b <= 2*time.Microsecond && b-a <= 2*time.Microsecond }
+	same := a.Granted == m.Granted && a.Stale == m.Stale && a.Held == m.Held && near(a.ValidFor, m.ValidFor) && near(a.RetryAfter, m.RetryAfter)
+	if !repeated && !a.Stale {
+		same = same && a.Nodes == m.Nodes && a.Gen == m.Gen && a.Version == m.Version && slices.Equal(a.Limits, m.Limits) &&
+			a.Probe == m.Probe && near(a.ProbeFor, m.ProbeFor) && near(a.SlotsFor, m.SlotsFor) &&
+			slices.EqualFunc(a.Cooldowns, m.Cooldowns, func(a, b store.Cooldown) bool {
+				return a.Scope == b.Scope && a.Gen == b.Gen && near(a.Left, b.Left)
+			})
+	}
+	if !same {
+		return fmt.Errorf("%+v, a Memory %+v", a, m)
+	}
+	return nil
+}
+
+// compare has steps taken both ways, and returns the first difference, and how many
+// were short.
+func compare(t *testing.T, r *servers.RedisServer, steps []step, memory []store.Answer, short, long *way) (shorts int, err error) {
+	r.Must("DEL", hashOf(short.key), hashOf(long.key), "shorts")
+	seen := map[store.Node]uint64{}
+	var epoch string
+	for i, s := range steps {
+		us := began.Add(s.at).UnixMicro()
+		if err := short.client.HSet(t.Context(), "clock", "s", us/1e6, "us", us%1e6).Err(); err != nil {
+			t.Fatal(err)
+		}
+		a, was := short.take(t, s, epoch)
+		b, is := long.take(t, s, epoch)
+		if fmt.Sprint(a) != fmt.Sprint(b) {
+			return 0, fmt.Errorf("step %d, %+v: the short way answers %+v, the long one %+v", i, s, a, b)
+		}
+		if err := differ(was, is); err != nil {
+			return 0, fmt.Errorf("step %d, %+v: %w", i, s, err)
+		}
+		if memory != nil {
+			m := memory[i]
+			slices.SortFunc(m.Cooldowns, func(a, b store.Cooldown) int { return strings.Compare(a.Scope, b.Scope) })
+			if err := unlike(a, m, seen[s.node] == s.item.Seq); err != nil {
+				return 0, fmt.Errorf("step %d, %+v: %w", i, s, err)
+			}
+		}
+		if seen[s.node] = max(seen[s.node], s.item.Seq); s.item.Bye {
+			delete(seen, s.node)
+		}
+		if a.Epoch != "" {
+			epoch = a.Epoch
+		}
+	}
+	shorts, err = short.client.Get(t.Context(), "shorts").Int()
+	if errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	return shorts, err
+}
+
+// limitsToWalk are a limit of each kind, of steps of whole microseconds, and quotas
+// under which some requests are refused and most are not.
+var limitsToWalk = []store.Limit{
+	{Kind: store.Window, Quota: 300, Per: 320 * time.Millisecond},
+	{Kind: store.Sliding, Quota: 400, Per: 320 * time.Millisecond, Transit: -1},
+	{Kind: store.Bucket, Quota: 400, Burst: 60, Per: 320 * time.Millisecond},
+}
+
+var (
+	countsShorts = [2]string{"	return me .. ' ' .. KEYS[1]", "	call('INCR', 'shorts') return me .. ' ' .. KEYS[1]"}
+	isLong       = [2]string{"if plain == 1 then", "if false then"}
+)
+
+func TestTheShortWayIsTheLongOne(t *testing.T) {
+	t.Parallel()
+	for _, l := range limitsToWalk {
+		t.Run(l.Kind.String(), func(t *testing.T) {
+			t.Parallel()
+			seed := rand.Uint64()
+			steps := walk(rand.New(rand.NewPCG(seed, 0)), l, 3000)
+			memory := inMemory(t, steps)
+			_, r := one(t)
+			shorts, err := compare(t, r, steps, memory, told(t, r, "a", countsShorts), told(t, r, "b", isLong))
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			t.Logf("%d of %d went the short way", shorts, len(steps))
+			if shorts < 10 { // a walk may be in a cooldown for long
+				t.Errorf("seed %d: too few to prove anything", seed)
+			}
+		})
+	}
+}
+
+// A way that is wrong is found out: the table has what is wrong with it.
+func TestWaysThatDifferAreFoundOut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, old, new string
+		memory         bool // both ways are wrong
+	}{
+		{"keeps who is gone", "now >= due", "false", false},
+		{"forgets slots", "slotted > 0", "false", false},
+		{"goes on in a cooldown", "paused > 0", "false", false},
+		{"executes again", "sub(r, 137, 156) >= seq", "false", false},
+		{"does not tell of cooldowns", "gen > seen or gen > 1e12 or theirepoch ~= epoch", "false", false},
+		{"goes by any limits", "h[3] ~= newasked or h[4] ~= newversion or ", "", false},
+		{"does not forget a round", "if newround ~= round then getting, sum = 0, 0 end", "", false},
+		{"counts its own part twice", "if gotround == round then sum = sum - got end", "", false},
+		{"knows no other nodes", "local active = wanting + getting + 1", "local active = 1", false},
+		{"keeps what comes back", "local back = min(returned, open)", "local back = 0", false},
+		{"takes back what it did not give", "local back = min(returned, open)", "local back = returned", false},
+		{"takes back after the step", "then open = 0 end", "then end", false},
+		{"forgives debts of a Sliding", "steps[i] = max(0, u - back) + debt", "steps[i] = max(0, u - back)", false},
+		{"forgives debts of a Window", "b = max(0, b - back) + debt", "b = max(0, b - back)", false},
+		{"forgets what it granted", "got, open, granted, wanting = got + k,", "got, open, granted, wanting = got,", false},
+		{"hands out scraps", "if k < want and (avail - k < least or", "if false and (false or", false},
+		{"has a Bucket without its end", "if kind ~= BUCKET then return end\n			chunk", "chunk", false},
+		{"rounds a Bucket down", "min(CAP, ahead + spread(w, d, k) + 1)", "min(CAP, ahead + spread(w, d, k))", false},
+		{"is valid for too long", "usable = (a + 1) * width - ceil(transit / 1000) - now", "usable = (a + 1) * width - now", false},
+		{"does not live on", "pack(NODEFORMAT, now + ttl, want,", "pack(NODEFORMAT, now + ttl - 1, want,", false},
+		{"expects who got all", "o[GRANTED] > 0 and o[GRANTED] < o[WANTS]", "81 < o[WANTS]", true},
+		{"has room for one more", "spread(w, m, k + 1) < room", "spread(w, m, k) < room", true},
+		{"forgets nodes late", "if a > now then", "if a > now - 1000 then", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, r := one(t)
+			for range 20 {
+				for _, l := range limitsToWalk {
+					steps := walk(rand.New(rand.NewPCG(rand.Uint64(), 0)), l, 1500)
+					var memory []store.Answer
+					change := [2]string{c.old, c.new}
+					short, long := told(t, r, "a", change), told(t, r, "b", isLong)
+					if c.memory {
+						memory = inMemory(t, steps)
+						long = told(t, r, "b", isLong, change)
+					}
+					if _, err := compare(t, r, steps, memory, short, long); err != nil {
+						t.Logf("%.300v", err)
+						return
+					}
+				}
+			}
+			t.Error("no difference is seen")
+		})
+	}
+}
