@@ -99,6 +99,12 @@ func redisLeased() (func(int) error, func(), error) {
 	}), func() { s.Close(); end() }, nil
 }
 
+// What the permits that are fetched one by one are of.
+const (
+	quota  = 1e9
+	period = 24 * time.Hour
+)
+
 // asker is a node that asks for one permit at a time.
 type asker struct {
 	s     *redisstore.Store
@@ -107,17 +113,21 @@ type asker struct {
 }
 
 func newAsker(s *redisstore.Store) *asker {
-	limits := []store.Limit{{Kind: store.Window, Quota: 1e9, Per: 24 * time.Hour}}
+	limits := []store.Limit{{Kind: store.Window, Quota: quota, Per: period}}
 	return &asker{s: s, node: store.NewNode(), items: [1]store.Item{{Key: "bench", Limits: limits, Version: 1, Want: 1}}}
 }
 
 func (a *asker) ask() error {
 	a.items[0].Seq++
 	answers, err := a.s.Exchange(context.Background(), a.node, a.items[:])
-	if err == nil && answers[0].Granted != 1 {
-		err = fmt.Errorf("not granted: %+v", answers[0])
+	if err != nil {
+		return err
 	}
-	return err
+	if answers[0].Granted != 1 {
+		return fmt.Errorf("not granted: %+v", answers[0])
+	}
+	a.items[0].Epoch, a.items[0].Seen = answers[0].Epoch, answers[0].Gen
+	return nil
 }
 
 func redisUnleased() (func(int) error, func(), error) {
@@ -158,7 +168,9 @@ func redisRate() (func(int) error, func(), error) {
 
 func askRate(client *redis.Client) func() error {
 	l := redis_rate.NewLimiter(client)
-	limit := redis_rate.Limit{Rate: 1e9, Burst: 1e9, Period: time.Second}
+	// The quota is ours. Of one per second a permit would be less than what its
+	// numbers can hold: it would write nothing, and limit nothing.
+	limit := redis_rate.Limit{Rate: quota, Burst: quota, Period: period}
 	return func() error {
 		res, err := l.Allow(context.Background(), "bench", limit)
 		if err == nil && res.Allowed != 1 {
@@ -200,8 +212,12 @@ func serviceTime(nodes int) func(passes int) ([]sample, error) {
 // alive asks, and does not mind that it is another's turn.
 func (a *asker) alive() error {
 	a.items[0].Seq++
-	_, err := a.s.Exchange(context.Background(), a.node, a.items[:])
-	return err
+	answers, err := a.s.Exchange(context.Background(), a.node, a.items[:])
+	if err != nil {
+		return err
+	}
+	a.items[0].Epoch, a.items[0].Seen = answers[0].Epoch, answers[0].Gen
+	return nil
 }
 
 // perCall is how many nanoseconds the server was at each EVALSHA.
