@@ -1,6 +1,7 @@
 package vendors
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/flyball-go/flyball/throttle"
@@ -90,7 +91,9 @@ func (a Adapter) Learn(r Response) []throttle.Quota {
 	if a.Dialect == nil {
 		return nil
 	}
-	if d, ok := a.Dialect.(interface{ silent(Response) bool }); ok && d.silent(r) {
+	if d, ok := a.Dialect.(interface {
+		silent(http.Header, []byte) bool
+	}); ok && d.silent(r.Header, r.Body) {
 		return nil // at the price of no reading of the clock
 	}
 	return a.Dialect.Learn(r.at(time.Now()))

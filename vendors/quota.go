@@ -164,22 +164,23 @@ func (f *family) read(h http.Header, now time.Time) (quota, bool) {
 // tellsLimits reports whether h may have one of families, or RateLimit.
 func tellsLimits(h http.Header) bool {
 	for name := range h {
-		if strings.Contains(name, "imit") {
+		if strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Rate") {
 			return true
 		}
 	}
 	return false
 }
 
-// silent reports whether nothing can be learned of r: most answers of most APIs.
-func (httpDialect) silent(r Response) bool { return !tellsLimits(r.Header) }
+// silent reports whether nothing can be learned of an answer: of most answers of most
+// APIs.
+func (httpDialect) silent(h http.Header, _ []byte) bool { return !tellsLimits(h) }
 
-func (a *api) silent(r Response) bool {
-	if a.learn != nil && (!a.learnsBodies || len(r.Body) > 0) {
+func (a *api) silent(h http.Header, body []byte) bool {
+	if a.learn != nil && (!a.learnsBodies || len(body) > 0) {
 		return false
 	}
 	for i := range a.headers {
-		if a.headers[i].in(r.Header) {
+		if a.headers[i].in(h) {
 			return false
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 // Salesforce returns the adapter for Salesforce's REST and SOAP APIs.
 //
-// Limited is the code REQUEST_LIMIT_EXCEEDED with status 403, in SOAP with 500;
-// with 400 it is about a Bulk query. It is both the org's budget of 24 rolling
+// Limited is the code REQUEST_LIMIT_EXCEEDED with status 403, in JSON or XML, in SOAP
+// with 500; with 400 it is about a Bulk query. It is both the org's budget of 24 rolling
 // hours and its limit of long calls at once: the text tells, or Sforce-Limit-Info
 // when that is not used up. No time is given: a budget takes hours, concurrency
 // seconds. The pause is the host's: use one governor for each org.
@@ -70,6 +70,14 @@ func salesforceError(r Response) (message string, exceeded bool) {
 		for _, e := range errs {
 			if e.Code == code {
 				return string(e.Message), true
+			}
+		}
+		for name, value := range elements(r.Body) { // of REST, asked for XML
+			switch string(name) {
+			case "errorCode":
+				exceeded = exceeded || string(value) == code
+			case "message":
+				message = string(value)
 			}
 		}
 	case http.StatusInternalServerError: // every fault of SOAP
