@@ -165,6 +165,7 @@ const untilOpened = limiter.Never - 1
 func (g *gate) take(now int64, sc *scopes, n int) {
 	t := g.time(now)
 	g.tell(t, sc, 0)
+	g.settleRest(t)
 	for i := range g.limits {
 		l := &g.limits[i]
 		l.Limiter.Take(t, sc[l.Per].Key, l.of(n))
@@ -199,10 +200,16 @@ func (g *gate) known(now int64, sc *scopes, n int) (longest time.Duration) {
 
 // takeNow takes from the limits for an inline call, if all of them admit it.
 func (g *gate) takeNow(in *inlineCall) bool {
+	n := int(in.ask.cost())
+	if g.alone != nil {
+		t := g.time(in.began)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.alone.TryTake(t, "", n, int(g.unsettled.Swap(0))) == 0
+	}
 	sc := in.scopes()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := int(in.ask.cost())
 	if _, wait := g.wait(in.began, &sc, n, false); wait != 0 {
 		return false
 	}
@@ -216,6 +223,10 @@ func (g *gate) takeNow(in *inlineCall) bool {
 // then.
 func (g *gate) accepted(now int64, in *inlineCall, lax, counted bool) {
 	if lax && counted {
+		return
+	}
+	if g.alone != nil {
+		g.unsettled.Add(int64(in.ask.cost()))
 		return
 	}
 	sc := in.scopes()
@@ -234,6 +245,14 @@ func (g *gate) accepted(now int64, in *inlineCall, lax, counted bool) {
 		l.Limiter.Accepted(t, sent, sc[l.Per].Key)
 	}
 	g.relax()
+}
+
+// settleRest settles what is unsettled. The caller holds mu.
+func (g *gate) settleRest(t time.Time) {
+	if g.unsettled.Load() > 0 {
+		n := int(g.unsettled.Swap(0))
+		g.alone.Settle(t, "", n, n)
+	}
 }
 
 // burn settles what an inline call took that did not start.

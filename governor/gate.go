@@ -38,6 +38,11 @@ type gate struct {
 	minG    time.Duration
 	maxG    time.Duration
 
+	// unsettled is how many permits of alone were taken by inline calls that have ended
+	// well since it was told of such: so that these need not take mu once more. It is
+	// swapped under mu.
+	unsettled atomic.Int64
+
 	// mu guards what follows. It is held for a few map look-ups and the limits'
 	// arithmetic, never while anything of the user's but a limiter runs.
 	// Under it, hold is set before seq is read; see receive.
@@ -49,6 +54,7 @@ type gate struct {
 	indebted atomic.Bool // there are debts; changed under mu
 	limits   []limit
 	relaxed  []limiter.Lax               // limits, if all of them are such; nil otherwise
+	alone    limiter.Taker               // the only limit, and the Host's; nil: there are others, or it is no such one
 	cells    *cells                      // of inline calls
 	passed   uint64                      // how many of their calls the limits have been told of
 	charged  uint64                      // how many of their calls took from the limits

@@ -88,6 +88,9 @@ func (c *core) open() {
 	g.cells = &c.cells
 	c.cells.open()
 	g.relaxed = allLax(c.limits)
+	if len(c.limits) == 1 && c.limits[0].Per == throttle.Host && !c.limits[0].releases {
+		g.alone, _ = c.limits[0].Limiter.(limiter.Taker)
+	}
 	g.relax()
 	c.actorOnly = actorOnly
 	c.door.most, c.door.overflow, c.door.word = c.maxQueue, c.overflow, &g.word

@@ -79,6 +79,11 @@ func NewBucket(cfg BucketConfig) (*Bucket, error) {
 // others in use, it is how long until one of them is not.
 func (b *Bucket) Wait(now time.Time, key string, n int) time.Duration {
 	t := b.at(now)
+	return b.wait(t, b.keys.index[key], n)
+}
+
+// wait is Wait for a key in slot e, nil if it has none.
+func (b *Bucket) wait(t uint64, e *slot[span], n int) time.Duration {
 	switch {
 	case n < 1:
 		return 0
@@ -86,7 +91,7 @@ func (b *Bucket) Wait(now time.Time, key string, n int) time.Duration {
 		return Never
 	}
 	full, room := b.full, uint64(0)
-	if e := b.keys.index[key]; e != nil {
+	if e != nil {
 		full = e.state
 	} else {
 		room = b.keys.room(t)
@@ -101,13 +106,32 @@ func (b *Bucket) Wait(now time.Time, key string, n int) time.Duration {
 // is kept.
 func (b *Bucket) Take(now time.Time, key string, n int) {
 	if t := b.at(now); n > 0 {
-		b.spend(t, key, uint64(n), true)
+		b.spend(t, b.use(t, key), uint64(n), true)
 	}
 }
 
-// spend moves the time at which key's bucket is full on by n permits.
-func (b *Bucket) spend(t uint64, key string, n uint64, settles bool) {
-	e := b.use(t, key)
+// TryTake takes n permits of key if Wait returns 0, and returns what that does. First
+// it settles earlier takes of key, of settled permits together, as what they took.
+func (b *Bucket) TryTake(now time.Time, key string, n, settled int) time.Duration {
+	t := b.at(now)
+	e := b.keys.index[key]
+	if e != nil && settled > 0 {
+		b.fit(t, e)
+		e.back.settle(uint64(settled), 0)
+	}
+	if d := b.wait(t, e, n); d > 0 || n < 1 {
+		return d
+	}
+	if e == nil {
+		e = b.use(t, key)
+	}
+	b.spend(t, e, uint64(n), true)
+	return 0
+}
+
+// spend moves the time at which the bucket of e is full on by n permits. A nil e is
+// that of a key for which there was no room.
+func (b *Bucket) spend(t uint64, e *slot[span], n uint64, settles bool) {
 	if e == nil {
 		return
 	}
@@ -167,7 +191,7 @@ func (b *Bucket) Settle(now time.Time, key string, n, used int) {
 		}
 	}
 	if used > n {
-		b.spend(t, key, uint64(used-n), false)
+		b.spend(t, b.use(t, key), uint64(used-n), false)
 	}
 }
 
