@@ -102,10 +102,16 @@ func NewGroup[S comparable, C any](cfg GroupConfig[S, C]) (*Group[S, C], error) 
 // It returns the error of GroupConfig.Config or of New, and asks again next time;
 // ErrTooManyHosts when MaxHosts are in use (the eight that were asked for longest ago
 // are looked at for an idle one) or too many are being closed; ErrClosed after Close or Shutdown. With a governor
-// there it costs a mutex and a map access.
+// there it costs a mutex and a map access, and less for the host that was asked for last.
 func (g *Group[S, C]) Get(host string) (*Governor[S, C], error) {
 	if len(host) > maxHost {
 		return nil, fmt.Errorf("governor: host of %d bytes, want at most %d", len(host), maxHost)
+	}
+	if l := g.recent.latest.Load(); l != nil && l.host == host && !l.gov.over() {
+		if !l.again.Load() {
+			l.again.Store(true)
+		}
+		return l.gov, nil
 	}
 	g.mu.Lock()
 	for {
@@ -173,6 +179,7 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 		}
 		making.gov, making.err = gov, nil
 		m.gov, m.kept, m.since = gov, nil, time.Now()
+		m.asked = &asked[S, C]{host: m.host, gov: gov}
 		for _, l := range g.listeners {
 			l.listen(gov.core)
 		}

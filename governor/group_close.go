@@ -106,6 +106,7 @@ func (g *Group[S, C]) end(how func(*core) error) error {
 func (g *Group[S, C]) shut() (cores []*core) {
 	g.mu.Lock()
 	g.closed = true
+	g.recent.latest.Store(nil)
 	if g.timer != nil {
 		g.timer.Stop()
 	}

@@ -2,6 +2,7 @@ package governor
 
 import (
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/flyball-go/flyball/limiter"
@@ -12,6 +13,7 @@ import (
 type member[S comparable, C any] struct {
 	host   string
 	gov    *Governor[S, C]
+	asked  *asked[S, C] // nil without gov
 	making *making[S, C]
 	kept   []limiter.Learned
 
@@ -29,8 +31,18 @@ type making[S comparable, C any] struct {
 	err  error
 }
 
+// asked is the governor of a member for those who need no mutex to find it.
+type asked[S comparable, C any] struct {
+	host  string
+	gov   *Governor[S, C]
+	again atomic.Bool // it was asked for since the last sweep; set once, so that nobody's writes are in the way
+}
+
 // members is a list in the order in which they were asked for last.
-type members[S comparable, C any] struct{ oldest, newest *member[S, C] }
+type members[S comparable, C any] struct {
+	oldest, newest *member[S, C]
+	latest         atomic.Pointer[asked[S, C]] // newest's; nil: none, or ask the list
+}
 
 func (l *members[S, C]) push(m *member[S, C]) {
 	m.prev, m.next = l.newest, nil
@@ -40,6 +52,7 @@ func (l *members[S, C]) push(m *member[S, C]) {
 		l.newest.next = m
 	}
 	l.newest = m
+	l.latest.Store(m.asked)
 }
 
 func (l *members[S, C]) remove(m *member[S, C]) {
@@ -50,6 +63,7 @@ func (l *members[S, C]) remove(m *member[S, C]) {
 	}
 	if m.next == nil {
 		l.newest = m.prev
+		l.latest.Store(nil)
 	} else {
 		m.next.prev = m.prev
 	}
@@ -93,7 +107,10 @@ func (g *Group[S, C]) forget(m *member[S, C], gov *Governor[S, C]) {
 	if m.gov != gov {
 		return
 	}
-	m.gov = nil
+	if g.recent.latest.Load() == m.asked {
+		g.recent.latest.Store(nil)
+	}
+	m.gov, m.asked = nil, nil
 	g.tidy(4)
 	g.ending[gov.core] = struct{}{}
 	if gov.evicted() {
@@ -183,6 +200,9 @@ func (g *Group[S, C]) sweep() {
 	for _, m := range g.hosts {
 		if m.gov == nil {
 			continue
+		}
+		if m.asked.again.Swap(false) {
+			m.gets++
 		}
 		if seen := m.gets + m.gov.begun(); seen != m.seen {
 			m.seen, m.since = seen, now

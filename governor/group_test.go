@@ -193,6 +193,24 @@ func TestGroupEvictsWhatIsIdle(t *testing.T) {
 	})
 }
 
+// Who asks for a host, and does nothing with it, is about to.
+func TestGroupKeepsWhatIsAskedFor(t *testing.T) {
+	inGroup(t, nil, func(t *testing.T, g *plainGroup, made *atomic.Int64) {
+		a := get(t, g, "a")
+		for range 20 {
+			time.Sleep(4 * time.Minute)
+			if get(t, g, "a") != a || made.Load() != 1 {
+				t.Errorf("%d made", made.Load())
+				return
+			}
+		}
+		a.Close()
+		if b := get(t, g, "a"); b == a || made.Load() != 2 {
+			t.Errorf("the one that was closed by hand is handed out again; %d made", made.Load())
+		}
+	})
+}
+
 func TestGroupKeepsWhatIsInUse(t *testing.T) {
 	for name, c := range map[string]struct {
 		set   func(*governor.PlainConfig)

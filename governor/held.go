@@ -19,7 +19,7 @@ type Lease struct {
 
 	// What follows is written before state becomes leased, and read after.
 	later   func(error) // of Hold, for a call that did not run inline
-	in      *inlineCall
+	in      inlineCall  // so that it is no allocation of its own
 	cell    *cell
 	permit  breaker.Permit
 	keeps   bool
@@ -89,7 +89,8 @@ func heldInline[R any](ctx context.Context, g *Plain, ask *Ask, sel string, l *L
 		}
 		s.refs.Add(-1)
 	}
-	in := &inlineCall{
+	in := &l.in
+	*in = inlineCall{
 		Context: ctx, sel: s, ask: ask,
 		// In this order, as in inline.
 		after: c.door.newest(), seq: c.gate.seq.Load(), began: c.now(),
@@ -115,7 +116,7 @@ func heldInline[R any](ctx context.Context, g *Plain, ask *Ask, sel string, l *L
 	v, err = fn(in)
 	if err == nil && !in.told() {
 		call.stage = settled
-		l.in, l.cell, l.permit, l.keeps, l.lax, l.charged = in, call.cell, call.permit, call.keeps, call.lax, call.charged
+		l.cell, l.permit, l.keeps, l.lax, l.charged = call.cell, call.permit, call.keeps, call.lax, call.charged
 		l.state.Store(leased)
 		return v, nil, true
 	}
@@ -143,7 +144,7 @@ func (l *Lease) Release(err error) {
 		return
 	}
 	call := inlined[string, struct{}]{
-		core: l.in.sel.core, in: l.in, cell: l.cell, permit: l.permit, keeps: l.keeps, lax: l.lax, charged: l.charged,
+		core: l.in.sel.core, in: &l.in, cell: l.cell, permit: l.permit, keeps: l.keeps, lax: l.lax, charged: l.charged,
 	}
 	defer func() {
 		if call.stage == leaving {
