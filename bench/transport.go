@@ -25,17 +25,16 @@ import (
 //
 //	H1    retry, breaker, limiter and bulkhead, beside failsafehttp with the same; the
 //	      limiter is the governor's own, which learns. H1quota has a bucket of a given
-//	      rate beside it, for which the gate's lock is taken before and after each
-//	      call; it has no bound, and is a tenth dearer
+//	      rate in its place, as the peer has
 //	H2    retry, beside go-retryablehttp
 //	H3    GitHub's limits, beside go-github-ratelimit; ours keeps them by bucket
 func init() {
 	three := []bound{{allocs, 4}}
+	half := append([]bound{{ratio, 0.5}}, three...)
 	h1 := httpx.Config{Retry: &httpx.Retry{}, Breaker: &breaker.Config{Consecutive: 5}}
-	both("H1", "httpx: retry, breaker, limiter, slots", "failsafehttp, the same", append([]bound{{ratio, 0.5}}, three...),
-		httpxSide(h1), failsafeHTTP)
+	both("H1", "httpx: retry, breaker, limiter, slots", "failsafehttp, the same", half, httpxSide(h1), failsafeHTTP)
 	h1.Host = hostQuota
-	both("H1quota", "the same, and a bucket of a given rate", "failsafehttp, the same", three, httpxSide(h1), failsafeHTTP)
+	both("H1quota", "the same, its limiter a bucket", "failsafehttp, the same", half, httpxSide(h1), failsafeHTTP)
 	both("H2", "httpx, retry", "go-retryablehttp", three, httpxSide(httpx.Config{Retry: &httpx.Retry{}}), retryableHTTP)
 	both("H3", "httpx, GitHub", "go-github-ratelimit", three, httpxSide(httpx.Config{Vendor: vendors.GitHub()}), gitHubRateLimit)
 }

@@ -56,15 +56,24 @@ type exchange struct {
 	blame           *failure    // what the lease ends with; nil: an answer that was good
 	closing         atomic.Bool // the caller wants no more of the body
 
-	// mu guards what follows: when a governor is closed by force, RoundTrip returns
-	// while an attempt still runs.
-	mu       sync.Mutex
-	attempts int
-	failed   int            // of them, otherwise than by a limit
-	over     bool           // RoundTrip has returned
-	last     *http.Response // of the attempt that failed last
-	real     io.ReadCloser  // what body reads, of the attempt that went well
+	// state is atomic, for when a governor is closed by force RoundTrip returns while
+	// an attempt still runs. Then the body of an answer is nobody's, and of the two
+	// the one that comes second to state, which sees the other's bit, closes it.
+	state atomic.Uint64
+	real  io.ReadCloser // what body reads, of the attempt that went well; set before hasAnswer is
+
+	// mu guards what follows, which only attempts that fail have.
+	mu     sync.Mutex
+	failed int            // how many have, otherwise than by a limit
+	last   *http.Response // of the attempt that failed last
 }
+
+// What an exchange's state says, and counts.
+const (
+	hasReturned = 1 << iota // RoundTrip
+	hasAnswer               // an attempt, with a body that is to be read
+	oneAttempt              // of those that have begun
+)
 
 type exchangeKey struct{}
 
@@ -79,10 +88,11 @@ func (x *exchange) Value(key any) any {
 // prepare asks what x's request wishes.
 func (x *exchange) prepare() (err error) {
 	t, ctx := x.t, x.Context
-	if x.retry, err = t.retryOf(ctx); err != nil {
+	w := wishesOf(ctx)
+	if x.retry, err = t.retryOf(w); err != nil {
 		return err
 	}
-	x.lease.Ask = t.ask(x.req)
+	x.lease.Ask = t.ask(x.req, w)
 	if t.cfg.Timeout > 0 {
 		x.Context, x.cancel = context.WithTimeout(ctx, t.cfg.Timeout)
 	}
@@ -123,18 +133,15 @@ func (x *exchange) send(ctx context.Context) (*http.Response, error) {
 
 // next returns the request of the next attempt.
 func (x *exchange) next(ctx context.Context) (*http.Request, error) {
-	x.mu.Lock()
-	x.attempts++
-	n, last, over := x.attempts, x.last, x.over
-	x.last = nil
-	x.mu.Unlock()
-	if over {
+	state := x.state.Add(oneAttempt)
+	if state&hasReturned != 0 {
 		return nil, &failure{err: governor.ErrAbandoned, final: true}
 	}
+	n := int(state / oneAttempt)
 	if n == 1 {
 		return x.req.WithContext(ctx), nil
 	}
-	if last != nil {
+	if last := x.keep(nil); last != nil {
 		last.Body.Close()
 	}
 	req := x.req.Clone(ctx)
@@ -190,34 +197,31 @@ func (x *exchange) failing(f *failure) {
 }
 
 // keep makes resp, whose body holds nothing, what the caller gets when there is no
-// further attempt.
-func (x *exchange) keep(f *failure) error {
+// further attempt, and returns what it was before.
+func (x *exchange) keep(resp *http.Response) (before *http.Response) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.last = f.resp
-	return f
+	before, x.last = x.last, resp
+	return before
 }
 
 // ended makes of what the governor returns what RoundTrip does.
 func (x *exchange) ended(resp *http.Response, err error) (*http.Response, error) {
-	x.mu.Lock()
-	x.over = true
-	last, real, attempts := x.last, x.real, x.attempts
-	x.mu.Unlock()
-	if attempts == 0 {
+	state := x.state.Or(hasReturned)
+	if state < oneAttempt {
 		closeBody(x.req)
 	}
-	switch {
-	case err == nil && real != nil:
-		return resp, nil
-	case real != nil: // the governor was closed by force just then
-		real.Close()
+	if state&hasAnswer != 0 {
+		if err == nil {
+			return resp, nil
+		}
+		x.real.Close() // the governor was closed by force just then
 	}
 	x.done(nil) // there is nothing to be read, or it has been
 	if err == nil {
 		return resp, nil
 	}
-	return outcome(err, last)
+	return outcome(err, x.keep(nil))
 }
 
 // done gives everything back.

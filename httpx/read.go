@@ -45,11 +45,13 @@ func (x *exchange) read(ctx context.Context, resp *http.Response) (*http.Respons
 		case whole:
 			return x.good(resp, p)
 		case f != nil:
-			return nil, x.keep(f)
+			x.keep(resp)
+			return nil, f
 		}
 	}
 	if f := x.fault(resp, p, r); f != nil {
-		return nil, x.keep(f)
+		x.keep(resp)
+		return nil, f
 	}
 	x.learn(ctx, r)
 	return x.good(resp, p)
@@ -217,16 +219,14 @@ func (x *exchange) learn(ctx context.Context, r vendors.Response) {
 
 // good hands resp out, with a body that ends the attempt.
 func (x *exchange) good(resp *http.Response, p *peeked) (*http.Response, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case resp.Body == nil, resp.Body == http.NoBody, p != nil && p.rest == nil:
+	if resp.Body == nil || resp.Body == http.NoBody || p != nil && p.rest == nil {
 		return resp, nil
-	case x.over: // by force; nobody is there to close it
-		resp.Body.Close()
-		return nil, &failure{err: governor.ErrAbandoned, final: true}
 	}
 	x.real = resp.Body
+	if x.state.Or(hasAnswer)&hasReturned != 0 { // by force; nobody is there to close it
+		x.real.Close()
+		return nil, &failure{err: governor.ErrAbandoned, final: true}
+	}
 	resp.Body = (*body)(x)
 	if w, ok := x.real.(io.Writer); ok && resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body = &writable{(*body)(x), w}

@@ -59,25 +59,24 @@ func (r *Retry) validate() error {
 	return retry.Config{Backoff: r.Backoff, MaxElapsed: r.MaxElapsed, MaxRetryAfter: r.MaxRetryAfter}.Validate()
 }
 
-type retryKey struct{}
-
 // WithRetry returns a context whose requests are repeated by r and not by
 // Config.Retry; nil: not at all, but for what a limit refuses (see governor.Ask's
 // NoRetry for that). An r that makes no sense fails them.
 func WithRetry(ctx context.Context, r *Retry) context.Context {
-	return context.WithValue(ctx, retryKey{}, r)
+	w := *wishesOf(ctx)
+	w.retry, w.retries = r, true
+	return context.WithValue(ctx, wishesKey{}, &w)
 }
 
-// retryOf is what holds for requests with ctx.
-func (t *Transport) retryOf(ctx context.Context) (*Retry, error) {
-	r, ok := ctx.Value(retryKey{}).(*Retry)
-	if !ok {
+// retryOf is what holds for requests whose context says w.
+func (t *Transport) retryOf(w *wishes) (*Retry, error) {
+	if !w.retries {
 		return t.cfg.Retry, nil
 	}
-	if err := r.validate(); err != nil {
+	if err := w.retry.validate(); err != nil {
 		return nil, fmt.Errorf("httpx: WithRetry: %w", err)
 	}
-	return r, nil
+	return w.retry, nil
 }
 
 // config is what a governor repeats by: whatever a failure does not forbid, by its

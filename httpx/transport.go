@@ -9,6 +9,7 @@ import (
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/vendors"
 )
 
 // Transport is an http.RoundTripper that governs what it sends. Make one with
@@ -64,8 +65,12 @@ func NewTransport(cfg Config) *Transport {
 	}
 	t.base, t.own = cfg.transport()
 	t.dialect, _ = t.vendor.(dialect)
-	t.peeker, _ = t.vendor.(peeker)
-	t.placer, _ = t.vendor.(placer)
+	var parts any = t.vendor
+	if a, ok := t.vendor.(vendors.Adapter); ok {
+		parts = a.Dialect // which need not have what the Adapter asks it for
+	}
+	t.peeker, _ = parts.(peeker)
+	t.placer, _ = parts.(placer)
 	if cfg.Governor == nil {
 		t.hosts, t.invalid = governor.NewGroup(governor.GroupConfig[string, struct{}]{
 			Config: t.host, MaxHosts: cfg.MaxHosts, IdleTimeout: cfg.HostIdle,
