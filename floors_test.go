@@ -37,6 +37,10 @@ var floors = map[string]int{
 
 	"governor": 4,
 
+	"governor/internal/heap":  0,
+	"governor/internal/fair":  1,
+	"governor/internal/sched": 2,
+
 	"dashboard": 5,
 	"vendors":   5,
 

@@ -175,9 +175,9 @@ func TestSoakAccounting(t *testing.T) {
 					defer c.door.mu.Unlock()
 					c.runMu.Lock()
 					defer c.runMu.Unlock()
-					if c.door.waiting != 0 || c.gate.word.queued() != 0 || c.taken() != 0 || len(c.gate.opening) != 0 || c.sched.n != 0 || c.backoffs != 0 ||
-						c.sched.lanes.len() != 0 || len(c.watches) != 0 || c.timers.len() != 0 || c.running.n != 0 || b.out.Load() != 0 || !c.door.blocked.empty() || c.sched.timed.len() != 0 {
-						t.Errorf("waiting %d queued %d used %d opening %d n %d backoffs %d lanes %d watches %d timers %d running %d permits %d", c.door.waiting, c.gate.word.queued(), c.taken(), len(c.gate.opening), c.sched.n, c.backoffs, c.sched.lanes.len(), len(c.watches), c.timers.len(), c.running.n, b.out.Load())
+					if c.door.waiting != 0 || c.gate.word.queued() != 0 || c.taken() != 0 || len(c.gate.opening) != 0 || c.queue.Len() != 0 || c.backoffs != 0 ||
+						c.queue.lanes.len() != 0 || len(c.watches) != 0 || c.timers.Len() != 0 || c.running.n != 0 || b.out.Load() != 0 || !c.door.blocked.empty() || c.queue.NextTimed() != forever {
+						t.Errorf("waiting %d queued %d used %d opening %d n %d backoffs %d lanes %d watches %d timers %d running %d permits %d", c.door.waiting, c.gate.word.queued(), c.taken(), len(c.gate.opening), c.queue.Len(), c.backoffs, c.queue.lanes.len(), len(c.watches), c.timers.Len(), c.running.n, b.out.Load())
 					}
 					for k, s := range g.names.m {
 						if s.refs.Load() != 0 {

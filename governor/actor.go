@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor/internal/heap"
+	"github.com/flyball-go/flyball/governor/internal/sched"
 )
 
 // core is the governor without its type parameters. Its goroutine, the actor,
@@ -32,13 +34,13 @@ type core struct {
 
 	// Guarded by turn.
 	alarm    int64 // when the actor will look by itself
-	sched    sched
-	timers   heap[*request] // latest starts, backoffs, pauses of one request
+	queue    queue
+	timers   heap.Heap[*timer] // latest starts, backoffs, pauses of one request
 	watches  watches
 	fresh    []*request // added in this round; watched if they stay
 	scopes   []*scope   // buffer for gate.news
 	msgs     []message  // buffer for door.take
-	noConn   laneList   // lanes that wait for the pool
+	noConn   sched.List // lanes that wait for the pool
 	hostAt   int64      // nothing starts before; 0: no such time
 	hostTold int64      // the hostAt that LimitRefused told of last
 	lineAt   int64      // when a line is to be tried, if it is time that it waits for
@@ -178,18 +180,18 @@ const atOnce = -1
 func (c *core) round(now int64) int64 {
 	retime := c.retime.Swap(false)
 	if c.poolFreed.Swap(false) || retime {
-		c.sched.wakeAll(&c.noConn)
+		c.queue.WakeAll(&c.noConn)
 	}
 	if retime {
 		c.gate.reconsider()
 		c.limitWait.Store(false) // until somebody is refused again
-		c.sched.wakeTimed()
+		c.queue.WakeTimed()
 	}
-	c.gate.tick(now, c.sched.n+c.backoffs > 0, c.paused, c.sched.awaited, c.scopeEvent)
+	c.gate.tick(now, c.queue.Len()+c.backoffs > 0, c.paused, c.queue.Awaited, c.scopeEvent)
 	c.tripped(now)
 	c.news(now)
 	c.expire(now)
-	c.sched.tick(now)
+	c.queue.Tick(now)
 	c.pump(now, mostSteps)
 	due := c.news(now) // what has changed meanwhile
 	for _, r := range c.fresh {
@@ -202,10 +204,10 @@ func (c *core) round(now int64) int64 {
 	if c.fresh = c.fresh[:0]; cap(c.fresh) > 1024 {
 		c.fresh = nil // a burst's buffer is not kept
 	}
-	c.door.left(c.left, c.sched.n == 0)
+	c.door.left(c.left, c.queue.Len() == 0)
 	c.left = 0
 	c.moods()
-	next := min(c.timers.next(), c.sched.timed.next(), c.lineAt, due, c.stuck(now))
+	next := min(c.timers.Next(), c.queue.NextTimed(), c.lineAt, due, c.stuck(now))
 	if c.hostAt != 0 {
 		next = min(next, c.hostAt)
 	}
@@ -219,10 +221,10 @@ func (c *core) round(now int64) int64 {
 // a new end makes wait too long.
 func (c *core) news(now int64) (next int64) {
 	var last int64
-	c.scopes, last, next = c.gate.news(c.scopes[:0], c.scopeEvent, c.sched.owe)
+	c.scopes, last, next = c.gate.news(c.scopes[:0], c.scopeEvent, c.queue.owe)
 	for _, st := range c.scopes {
-		c.sched.wakeAll(&st.kept) // no more than slots
-		c.sched.scopeChanged(st.key, st.ended && !c.limitedBy(st.key.Level))
+		c.queue.WakeAll(&st.kept) // no more than slots
+		c.queue.ScopeChanged(st.key, st.ended && !c.limitedBy(st.key.Level))
 	}
 	if last != 0 {
 		c.sweep(now, last)

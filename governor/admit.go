@@ -89,7 +89,7 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 			a.probe = a.probe || st.phase == probing
 			if until := add(now, g.patient); st.phase == probing || st.rate == 0 && st.at > until {
 				st.at = until // from now on: it may hang before it starts
-				g.timers.fix(st)
+				g.timers.Fix(st)
 			}
 		}
 	}

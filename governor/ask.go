@@ -3,6 +3,8 @@ package governor
 import (
 	"math"
 	"time"
+
+	"github.com/flyball-go/flyball/governor/internal/fair"
 )
 
 // Ask is what a request wishes beside its closure. The zero Ask is an ordinary
@@ -52,3 +54,17 @@ func (a *Ask) valid() bool {
 func (a *Ask) plain() bool { return a.Tenant == "" && a.Bucket == "" && a.Priority == 0 }
 
 func (a *Ask) cost() int32 { return int32(max(1, a.Cost)) }
+
+// weigh asks for the weight of a tenant.
+func (c *core) weigh(tenant string) (w int32) {
+	if c.weight == nil {
+		return 1
+	}
+	defer func() {
+		if recover() != nil {
+			c.count.hookPanics.Add(1)
+			w = 1
+		}
+	}()
+	return int32(max(1, min(c.weight(tenant), fair.MaxWeight)))
+}

@@ -1,18 +1,14 @@
 package governor
 
 import (
-	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/breaker"
-	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/store"
-	"github.com/flyball-go/flyball/throttle"
 )
 
 // Config says how a governor treats one external host. Only Name is required.
@@ -186,62 +182,6 @@ type Config[S comparable, C any] struct {
 	Logger *slog.Logger
 }
 
-// Limit is a limit and the key it is counted under.
-type Limit struct {
-	// Per says whose requests share the limit: the whole Host, or those of one
-	// Selector, Tenant or Bucket. The limiter's key is the selector's text, the
-	// tenant or the bucket; for Host it is "".
-	Per throttle.Level
-
-	// Unit is what the limit counts, in the plural as a throttle.Quota has it:
-	// "tokens", "points". Such a limit takes Ask.Cost of each attempt, and is what
-	// Settle, and a Report in its unit, correct. As soon as one limit of a Config has
-	// a Unit, those without count calls, which is 1 of each attempt whatever it
-	// costs; a Config without any Unit takes Ask.Cost of all. An attempt has one
-	// cost: two limits of different Units, or of the same, take the same of it.
-	Unit string
-
-	// Limiter belongs to the governor from New on. nil means what
-	// limiter.NewQuota makes of Quota.
-	Limiter limiter.Limiter
-
-	// Quota is the limit as the vendor documents it, so many calls per minute,
-	// say. It is taken for one over a sliding window, which no other reading of
-	// the words refuses; a vendor that is known to count otherwise has a Limiter
-	// for that. A MaxKeys of 0 means the governor's.
-	Quota limiter.QuotaConfig
-}
-
-// limit is a Limit that was looked through.
-type limit struct {
-	Per      throttle.Level
-	calls    bool // takes 1 of each attempt: others have a unit
-	exact    bool // wants every take settled
-	releases bool // is a limiter.Releaser
-	Limiter  limiter.Limiter
-	unit     string
-}
-
-// of returns how much of a cost the limit takes.
-func (l *limit) of(cost int) int {
-	if l.calls {
-		return 1
-	}
-	return cost
-}
-
-// counted reports whether limits count what a vendor counts in unit.
-func counted(limits []limit, unit string) bool {
-	units := false
-	for i := range limits {
-		if limits[i].unit == unit && !limits[i].calls {
-			return true
-		}
-		units = units || limits[i].unit != ""
-	}
-	return unit == "" && !units
-}
-
 // Overflow is what a full queue does with a new request.
 type Overflow uint8
 
@@ -258,183 +198,4 @@ func (o Overflow) String() string {
 		return "invalid"
 	}
 	return [...]string{"block", "reject", "drop oldest", "drop lower"}[o]
-}
-
-// settings is Config without its type parameters and with defaults filled in.
-type settings struct {
-	name            string
-	vendor          Vendor
-	slots           int
-	maxQueue        int
-	overflow        Overflow // with its small neighbours in one word, for there may be 10,000 of these
-	breakerWait     bool
-	shutdownDrop    bool
-	unnamed         int32 // weight of requests without a tenant
-	maxKeys         int
-	weight          func(tenant string) int
-	limits          []limit
-	shared          *shared // nil: nothing is
-	breaker         breaker.Circuit
-	retry           *retry.Config
-	limitedAttempts int
-	openAttempts    int
-	attemptTimeout  time.Duration
-	guess           backoff.Schedule
-	maxGuess        time.Duration
-	minCooldown     time.Duration
-	maxCooldown     time.Duration
-	maxWait         time.Duration
-	probePatience   time.Duration
-	stuckAfter      time.Duration
-	streamIdle      time.Duration
-	closeGrace      time.Duration
-	observe         bool
-	restore         *Learned
-	logger          *slog.Logger
-}
-
-const maxSlots = 1<<usedBits - 1
-
-func (cfg *Config[S, C]) settings() (s settings, err error) {
-	bad := func(field string, value any, want string) {
-		if err == nil {
-			err = fmt.Errorf("governor: Config.%s is %v, want %s", field, value, want)
-		}
-	}
-	num := func(field string, v, def, top int) int {
-		if v < 0 || v > top {
-			bad(field, v, fmt.Sprintf("0 to %d", top))
-		}
-		if v == 0 {
-			v = def
-		}
-		return v
-	}
-	count := func(v, def int) int { // negative: no bound
-		if v < 0 {
-			return int(^uint(0) >> 1)
-		}
-		if v == 0 {
-			v = def
-		}
-		return v
-	}
-	dur := func(field string, v, def time.Duration) time.Duration {
-		if v < 0 {
-			bad(field, v, "0 or more")
-		}
-		if v == 0 {
-			v = def
-		}
-		return v
-	}
-	if cfg.Name == "" {
-		bad("Name", `""`, "a name")
-	}
-	s = settings{
-		name: cfg.Name, vendor: cfg.Vendor, breaker: cfg.Breaker, breakerWait: cfg.BreakerWait,
-		slots:           num("Workers", cfg.Workers, 16, maxSlots),
-		maxQueue:        num("MaxQueue", cfg.MaxQueue, 10_000, 1<<31-1),
-		maxKeys:         num("MaxKeys", cfg.MaxKeys, 100_000, 1<<31-1),
-		overflow:        cfg.Overflow,
-		weight:          cfg.Weight,
-		retry:           cfg.Retry,
-		limitedAttempts: count(cfg.LimitedAttempts, 5),
-		openAttempts:    count(cfg.OpenAttempts, 3),
-		attemptTimeout:  dur("AttemptTimeout", cfg.AttemptTimeout, 0),
-		guess:           cfg.Guess,
-		maxGuess:        dur("MaxGuess", cfg.MaxGuess, 15*time.Minute),
-		minCooldown:     dur("MinCooldown", cfg.MinCooldown, 100*time.Millisecond),
-		maxCooldown:     dur("MaxCooldown", cfg.MaxCooldown, 24*time.Hour),
-		maxWait:         cfg.MaxWait,
-		probePatience:   dur("ProbePatience", cfg.ProbePatience, 5*time.Second),
-		stuckAfter:      cfg.StuckAfter,
-		streamIdle:      dur("StreamIdle", cfg.StreamIdle, 0),
-		closeGrace:      max(0, cfg.CloseGrace),
-		shutdownDrop:    cfg.ShutdownDrop,
-		observe:         cfg.Observe,
-		logger:          cfg.Logger,
-	}
-	if cfg.Overflow > DropLower {
-		bad("Overflow", uint8(cfg.Overflow), "Block, Reject, DropOldest or DropLower")
-	}
-	if s.maxWait == 0 {
-		s.maxWait = 15 * time.Minute
-	}
-	if s.stuckAfter == 0 {
-		s.stuckAfter = time.Minute
-	}
-	if cfg.CloseGrace == 0 {
-		s.closeGrace = 30 * time.Second
-	}
-	if s.minCooldown > s.maxCooldown {
-		bad("MinCooldown", s.minCooldown, fmt.Sprintf("at most MaxCooldown, %v", s.maxCooldown))
-	}
-	if cfg.Guess != nil {
-		if e := backoff.Validate(cfg.Guess); e != nil && err == nil {
-			err = fmt.Errorf("governor: Config.Guess: %w", e)
-		}
-	} else {
-		s.guess = backoff.Exponential{Initial: 15 * time.Second, Multiplier: 2, Max: s.maxGuess}
-	}
-	if cfg.Retry != nil {
-		if e := cfg.Retry.Validate(); e != nil && err == nil {
-			err = fmt.Errorf("governor: Config.Retry: %w", e)
-		}
-	}
-	host := false
-	for i, l := range cfg.Limits {
-		switch {
-		case l.Limiter != nil && l.Quota != (limiter.QuotaConfig{}):
-			bad(fmt.Sprintf("Limits[%d].Quota", i), l.Quota, "none beside a Limiter")
-		case l.Limiter != nil:
-		case l.Quota == limiter.QuotaConfig{}:
-			bad(fmt.Sprintf("Limits[%d].Limiter", i), "nil", "a limiter, or a Quota")
-		case cfg.Store != nil: // see share
-		default:
-			if l.Quota.MaxKeys == 0 {
-				l.Quota.MaxKeys = s.maxKeys
-			}
-			q, e := limiter.NewQuota(l.Quota)
-			if e != nil && err == nil {
-				err = fmt.Errorf("governor: Config.Limits[%d].Quota: %w", i, e)
-			}
-			l.Limiter = q
-		}
-		if l.Per > throttle.Bucket {
-			bad(fmt.Sprintf("Limits[%d].Per", i), l.Per, "Host, Selector, Tenant or Bucket")
-		}
-		host = host || l.Per == throttle.Host
-		if l.Limiter != nil {
-			own := newLimit(l.Per, l.Limiter)
-			own.unit = l.Unit
-			s.limits = append(s.limits, own)
-		}
-	}
-	if !host && !cfg.NoPace {
-		pace, e := limiter.NewAdaptive(limiter.AdaptiveConfig{})
-		if e != nil && err == nil {
-			err = fmt.Errorf("governor: %w", e)
-		}
-		s.limits = append(s.limits, newLimit(throttle.Host, pace))
-	}
-	for l := throttle.Host; cfg.SpendEvenly && l <= throttle.Bucket; l++ {
-		even, e := limiter.NewSpread(limiter.SpreadConfig{MaxKeys: min(s.maxKeys, 1<<30)})
-		if e != nil && err == nil {
-			err = fmt.Errorf("governor: %w", e)
-		}
-		s.limits = append(s.limits, newLimit(l, even))
-	}
-	if err == nil {
-		err = s.remember(cfg.Restore, time.Now())
-	}
-	if err == nil && cfg.Store != nil {
-		err = s.share(cfg.Store, cfg.Limits)
-	}
-	if slices.ContainsFunc(s.limits, func(l limit) bool { return l.unit != "" }) {
-		for i := range s.limits {
-			s.limits[i].calls = s.limits[i].unit == ""
-		}
-	}
-	return s, err
 }

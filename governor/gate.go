@@ -8,6 +8,8 @@ import (
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor/internal/heap"
+	"github.com/flyball-go/flyball/governor/internal/sched"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -48,7 +50,7 @@ type gate struct {
 	// Under it, hold is set before seq is read; see receive.
 	mu       sync.Mutex
 	table    map[throttle.Scope]*scope
-	timers   heap[*scope]
+	timers   heap.Heap[*scope]
 	changed  []*scope    // for the actor to look at
 	debts    []debt      // likewise
 	indebted atomic.Bool // there are debts; changed under mu
@@ -64,7 +66,7 @@ type gate struct {
 }
 
 // scopes are what a request belongs to, in the order of the levels.
-type scopes [throttle.Bucket + 1]throttle.Scope
+type scopes = sched.Scopes
 
 func (g *gate) time(ns int64) time.Time { return g.base.Add(time.Duration(ns)) }
 
@@ -142,7 +144,7 @@ func (g *gate) set(st *scope, now, until int64, sig throttle.Signal, fresh bool)
 	}
 	st.until, st.signal, st.later = until, sig, true
 	st.at = until
-	g.timers.fix(st)
+	g.timers.Fix(st)
 	g.touch(st)
 	return c
 }
@@ -216,7 +218,7 @@ func (g *gate) commit(now int64, a *attempt) (ok, wake bool) {
 	for _, p := range a.passes.all() {
 		if p.st != nil && p.st.gen == p.gen && p.st.phase == probing {
 			p.st.at = add(now, g.patient)
-			g.timers.fix(p.st)
+			g.timers.Fix(p.st)
 			wake = true // the actor's timer must know
 		}
 	}

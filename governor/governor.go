@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor/internal/sched"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/throttle"
@@ -46,8 +47,8 @@ func newGovernor[S comparable, C any](cfg Config[S, C], join func(*core)) (*Gove
 	}
 	c := &core{settings: s}
 	c.unnamed = c.weigh("")
-	if c.sched.ageing = float64(max(0, cfg.Ageing)); cfg.Ageing == 0 {
-		c.sched.ageing = float64(30 * time.Second)
+	if c.queue.Ageing = float64(max(0, cfg.Ageing)); cfg.Ageing == 0 {
+		c.queue.Ageing = float64(30 * time.Second)
 	}
 	var conns *pool.Pool[S, C]
 	if cfg.Pool != nil {
@@ -72,9 +73,9 @@ func (c *core) open() {
 	c.done = make(chan struct{})
 	c.nextStuck = forever
 	c.watches = make(watches)
-	c.sched.count = c.gate.word.recount
+	c.queue.Count = c.gate.word.recount
 	if c.overflow >= DropOldest {
-		c.sched.elders = newElders()
+		c.queue.Elders = sched.NewElders()
 	}
 	c.crew.work = c.work
 	g := &c.gate

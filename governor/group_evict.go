@@ -40,7 +40,7 @@ func (c *core) retire() (ok bool) {
 // retireNow is retire in the actor.
 func (c *core) retireNow() bool {
 	now := c.now()
-	if c.stage != open || c.evicted() || c.paused || c.sched.n+c.backoffs > 0 {
+	if c.stage != open || c.evicted() || c.paused || c.queue.Len()+c.backoffs > 0 {
 		return false
 	}
 	c.runMu.Lock()

@@ -148,7 +148,7 @@ func (c *core) SetMaxQueue(n int) error {
 	}
 	c.ask(func() {
 		c.door.resize(n) // here, so that what was submitted before is judged by the old one
-		over := c.sched.n + c.backoffs - n
+		over := c.queue.Len() + c.backoffs - n
 		if over <= 0 || c.overflow == Block {
 			return
 		}
@@ -161,7 +161,7 @@ func (c *core) SetMaxQueue(n int) error {
 			order = func(a, b *request) int { return cmp.Compare(b.seq, a.seq) }
 		}
 		var all []*request // what waits out a backoff has been begun, and stays
-		for l := range c.sched.lanes.all {
+		for l := range c.queue.lanes.all {
 			all = append(all, l.all()...)
 		}
 		slices.SortFunc(all, order)
@@ -174,7 +174,7 @@ func (c *core) SetMaxQueue(n int) error {
 
 // makeRoom makes room in a queue that r has filled beyond MaxQueue.
 func (c *core) makeRoom(r *request) {
-	v, err := c.sched.elders.eldest(), ErrDropped
+	v, err := c.queue.eldest(), ErrDropped
 	if c.overflow == DropLower && v.lane().priority >= r.lane().priority {
 		v, err = r, ErrQueueFull
 	}

@@ -1,8 +1,8 @@
 package governor
 
 import (
-	"time"
-
+	"github.com/flyball-go/flyball/governor/internal/heap"
+	"github.com/flyball-go/flyball/governor/internal/sched"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -24,11 +24,14 @@ type class struct {
 }
 
 // lane is the queue of one selector, tenant, bucket and priority, in submission
-// order. The actor owns it.
+// order. The actor owns it, but for its class and key.
 type lane struct {
 	class
-	laneState
 	key laneKey // what class names; not changed, even when nothing is left in the lane
+
+	sched      sched.Lane
+	head, tail *request            // in submission order, linked
+	returned   heap.Heap[*history] // of those that came back, where their place was taken
 }
 
 func newLane(key *laneKey, weight int32) *lane {
@@ -37,37 +40,21 @@ func newLane(key *laneKey, weight int32) *lane {
 	return l
 }
 
-// laneState is all of a lane that begins anew with it.
-type laneState struct {
-	head, tail *request       // in submission order, linked
-	returned   heap[*history] // of those that came back, where their place was taken
-	n          int
+// begin makes l, in which nothing is, ready to be scheduled.
+func (l *lane) begin() {
+	l.returned = heap.Heap[*history]{}
+	l.sched.Begin(l, sched.Kind{Tenant: l.tenant, Priority: l.priority, Kept: l.kept})
+	l.sched.SetWeight(l.weight)
+}
 
-	list       *laneList // where it is linked, nil when nowhere
-	prev, next *lane
-	line       *line
-	wait       time.Duration // how long the limit that refused it last said
-	had, keeps uint8         // by level: lines in which its turn has come, and of which it is next though it waits in another
-	parked     bool          // its requests are not counted in word.queued
-	idx        int32         // in sched.timed
-	at         int64         // when a timed lane becomes ready
-	order      uint64        // in which it was put into sched.timed, or in turn
-
-	turns  *turns // in which it waits for its turn, nil when in none
-	share  *share // there, unless it is the only one
-	credit int64  // what it has paid in sched.ready for its head
-	owes   int64  // in the line that it joins next: what its last start cost more than was charged
-	age    int64  // what it is sorted by in fair.ages
-	eldest uint64 // what it is sorted by in rank.lanes
-
-	ageIdx, eldestIdx int32
+// weigh says what l's tenant weighs.
+func (l *lane) weigh(weight int32) {
+	l.weight = weight
+	l.sched.SetWeight(weight)
 }
 
 // scopes are what the attempt belongs to.
 func (a *attempt) scopes() scopes { return a.key.scopes() }
-
-func (l *lane) when() int64   { return l.at }
-func (l *lane) index() *int32 { return &l.idx }
 
 func (l *lane) scopes() scopes {
 	return scopes{
@@ -80,19 +67,31 @@ func (l *lane) scopes() scopes {
 
 // first returns the request whose turn it is, nil when there is none.
 func (l *lane) first() *request {
-	if l.returned.len() > 0 {
-		if r := l.returned.s[0].r; l.head == nil || r.order() < l.head.order() {
+	if l.returned.Len() > 0 {
+		if r := l.returned.First().r; l.head == nil || r.order() < l.head.order() {
 			return r
 		}
 	}
 	return l.head
 }
 
+// tell tells the scheduler what comes first in l, which is not empty. A request that was
+// put before another that has waited for longer, since it came back, does not make the
+// lane younger.
+func (l *lane) tell() {
+	r := l.first()
+	since := r.enqueued
+	if l.head != nil {
+		since = min(since, l.head.enqueued)
+	}
+	l.sched.SetHead(sched.Head{Cost: r.cost, Seq: r.seq, Since: since})
+}
+
 // all returns the requests in l in no particular order. They may be removed
 // meanwhile.
 func (l *lane) all() []*request {
-	rs := make([]*request, 0, l.n)
-	for _, h := range l.returned.s {
+	rs := make([]*request, 0, l.sched.Len())
+	for _, h := range l.returned.All() {
 		rs = append(rs, h.r)
 	}
 	for r := l.head; r != nil; r = r.next {
@@ -105,9 +104,8 @@ func (l *lane) all() []*request {
 // comes back from an attempt, in any order, would have to look for its place, and
 // is put into a heap.
 func (l *lane) insert(r *request) {
-	l.n++
 	if l.tail != nil && l.tail.order() > r.order() {
-		l.returned.fix(r.history())
+		l.returned.Fix(r.history())
 		return
 	}
 	r.prev, r.next = l.tail, nil
@@ -120,9 +118,8 @@ func (l *lane) insert(r *request) {
 }
 
 func (l *lane) remove(r *request) {
-	l.n--
 	if r.hist != nil && r.hist.slot != 0 {
-		l.returned.remove(r.hist)
+		l.returned.Remove(r.hist)
 		return
 	}
 	if r.prev == nil {
@@ -136,45 +133,4 @@ func (l *lane) remove(r *request) {
 		r.next.prev = r.prev
 	}
 	r.prev, r.next = nil, nil
-}
-
-// laneList is an intrusive list of lanes.
-type laneList struct{ head, tail *lane }
-
-func (q *laneList) push(l *lane) {
-	l.list, l.prev, l.next = q, q.tail, nil
-	if q.tail == nil {
-		q.head = l
-	} else {
-		q.tail.next = l
-	}
-	q.tail = l
-}
-
-func (q *laneList) pushFront(l *lane) {
-	l.list, l.prev, l.next = q, nil, q.head
-	if q.head == nil {
-		q.tail = l
-	} else {
-		q.head.prev = l
-	}
-	q.head = l
-}
-
-func (l *lane) unlink() {
-	q := l.list
-	if q == nil {
-		return
-	}
-	if l.prev == nil {
-		q.head = l.next
-	} else {
-		l.prev.next = l.next
-	}
-	if l.next == nil {
-		q.tail = l.prev
-	} else {
-		l.next.prev = l.prev
-	}
-	l.list, l.prev, l.next = nil, nil, nil
 }

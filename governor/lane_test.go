@@ -14,14 +14,21 @@ func TestLaneKeepsItsOrderWhateverComesBack(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := new(lane)
 	var in, out []*request // the model
+	late, stamps := make(map[*request]bool), make(map[*request]int)
+	stamp := 0
+	insert := func(r *request) {
+		stamp++
+		stamps[r] = stamp
+		late[r] = slices.ContainsFunc(in, func(o *request) bool { return !late[o] && o.order() > r.order() })
+		l.insert(r)
+		in = append(in, r)
+	}
 	var last uint64
 	for range 4_000 {
 		switch n := rng.IntN(8); {
 		case n < 3 || len(in) == 0:
 			last++
-			r := &request{seq: last}
-			l.insert(r)
-			in = append(in, r)
+			insert(&request{seq: last, cost: 1 + rng.Int32N(9), enqueued: rng.Int64N(1000)})
 		case n < 6:
 			i := rng.IntN(len(in))
 			if n < 5 {
@@ -37,14 +44,13 @@ func TestLaneKeepsItsOrderWhateverComesBack(t *testing.T) {
 			if n == 7 {
 				r.history().order = last
 			}
-			l.insert(r)
-			in = append(in, r)
+			insert(r)
 		}
 		bySeq := func(a, b *request) int { return cmp.Compare(a.seq, b.seq) }
 		all := l.all()
 		slices.SortFunc(all, bySeq)
 		slices.SortFunc(in, bySeq)
-		if l.n != len(in) || !slices.Equal(all, in) {
+		if !slices.Equal(all, in) {
 			t.Fatalf("%d requests are in the lane, want %d", len(all), len(in))
 		}
 		if len(in) == 0 {
@@ -54,8 +60,20 @@ func TestLaneKeepsItsOrderWhateverComesBack(t *testing.T) {
 			continue
 		}
 		least := slices.MinFunc(in, func(a, b *request) int { return cmp.Compare(a.order(), b.order()) })
-		if first := l.first(); first == nil || first.order() != least.order() {
+		first := l.first()
+		if first == nil || first.order() != least.order() {
 			t.Fatalf("the first is %v, want one of order %d", first, least.order())
+		}
+		since := first.enqueued
+		regular := slices.DeleteFunc(slices.Clone(in), func(r *request) bool { return late[r] })
+		if len(regular) > 0 {
+			since = min(since, slices.MinFunc(regular, func(a, b *request) int {
+				return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(stamps[a], stamps[b]))
+			}).enqueued)
+		}
+		l.tell()
+		if l.sched.Cost != first.cost || l.sched.Since != since {
+			t.Fatalf("the scheduler is told of cost %d since %d, want %d since %d", l.sched.Cost, l.sched.Since, first.cost, since)
 		}
 	}
 }

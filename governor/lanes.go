@@ -26,12 +26,10 @@ func (ls *lanes) len() int {
 // add makes a lane of a key for which there is none.
 func (ls *lanes) add(key *laneKey) *lane {
 	l := ls.one
-	switch {
-	case ls.used || l == nil || l.key != *key:
+	if ls.used || l == nil || l.key != *key {
 		l = newLane(key, 0)
-	default: // those that began in it know it for its key and its weight
-		l.laneState = laneState{}
-	}
+	} // else those that began in it know it for its key and its weight
+	l.begin()
 	switch {
 	case !ls.used:
 		ls.one, ls.used = l, true

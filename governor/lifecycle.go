@@ -2,6 +2,7 @@ package governor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -124,12 +125,13 @@ func (c *core) advance(s stage) {
 
 // dropAll completes everything that waits with err.
 func (c *core) dropAll(err error) {
-	for l := range c.sched.lanes.all {
+	for l := range c.queue.lanes.all {
 		for _, r := range l.all() {
 			c.drop(r, c.stopError(r, err))
 		}
 	}
-	for _, r := range append([]*request(nil), c.timers.s...) { // those in no lane
+	for _, t := range slices.Clone(c.timers.All()) { // those in no lane
+		r := (*request)(t)
 		c.drop(r, c.stopError(r, err))
 	}
 }
@@ -180,7 +182,7 @@ func (c *core) abandon() int {
 // ended reports whether nothing is left, moving on through the stages as far as
 // that is so. The actor calls it last in each turn.
 func (c *core) ended() bool {
-	if c.stage == open || c.sched.n > 0 || c.backoffs > 0 {
+	if c.stage == open || c.queue.Len() > 0 || c.backoffs > 0 {
 		return false
 	}
 	// The attempts first: one that is not tracked has posted what it had to say.

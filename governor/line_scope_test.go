@@ -14,7 +14,7 @@ import (
 
 // steps returns how often lanes have been put in turn, and started.
 func (c *core) steps() (n uint64) {
-	c.ask(func() { n = c.sched.stamp })
+	c.ask(func() { n = c.queue.Steps() })
 	return n
 }
 
@@ -76,58 +76,11 @@ func TestChangeOfAScopeCostsAsMuchAsItAdmitsHoweverManyWait(t *testing.T) {
 		g.Clear(bucket)
 		synctest.Wait()
 		g.core.ask(func() {
-			if g.core.sched.awaited(bucket) || !time.Now().Equal(at) {
+			if g.core.queue.Awaited(bucket) || !time.Now().Equal(at) {
 				t.Errorf("%v after Clear lanes still wait for the bucket", time.Since(at))
 			}
 		})
 	})
-}
-
-// What an ended scope lets go comes back a part in each round, those who were first in
-// turn first; the actor has other things to do meanwhile.
-func TestLanesOfAnEndedScopeComeBackInParts(t *testing.T) {
-	s := &sched{count: func(int) {}}
-	scope := throttle.Scope{Level: throttle.Bucket, Key: "b"}
-	sel := new(selector)
-	const lanes = 5000
-	for i := range uint64(lanes) {
-		l := s.lane(laneKey{sel: sel, tenant: fmt.Sprint(i), bucket: "b"}, lanes)
-		s.add(l, &request{seq: i + 1, cost: 1}, true)
-		sc := l.scopes()
-		switch q := s.ahead(l, &sc); {
-		case q != nil:
-			s.join(l, q)
-		default:
-			s.waitForScope(l, scope, forever)
-		}
-		if s.next(false) != nil {
-			t.Fatal("a lane is in turn that waits for its scope")
-		}
-	}
-	s.budget = lanes
-	if s.tryLines(1 << 60) {
-		t.Fatal("a line is tried whose scope has not changed")
-	}
-	s.scopeChanged(scope, true)
-	for rounds := 1; s.awaited(scope); rounds++ {
-		const most = 1000
-		before := s.stamp
-		s.budget = most
-		s.tryLines(0)
-		if n := s.stamp - before; n > most || rounds > lanes/most+1 {
-			t.Fatalf("%d lanes came back in round %d, want %d at most", n, rounds, most)
-		}
-	}
-	for i := range uint64(lanes) {
-		l := s.next(false)
-		if l == nil || l.line != nil || l.first().seq != i+1 {
-			t.Fatalf("the lane of number %d is %+v", i+1, l)
-		}
-		s.started(l)
-	}
-	if s.levels != [4]int32{} || s.lineTimes.len() > 0 {
-		t.Errorf("%v lines are left, %d of them timed", s.levels, s.lineTimes.len())
-	}
 }
 
 // The slow reference: when the actor has come to rest no lane is kept back of which a
@@ -178,11 +131,11 @@ func TestNoLaneWaitsThatMayGo(t *testing.T) {
 				g.core.ask(func() {
 					c := g.core
 					now := c.now()
-					for l := range c.sched.lanes.all {
+					for l := range c.queue.lanes.all {
 						sc := l.scopes()
 						st, _ := c.gate.look(now, &sc)
 						if _, wait := c.gate.limited(now, &sc, 1, false); st == nil && wait == 0 && (l.kept || !c.full()) {
-							t.Errorf("seed %d: %+v waits, in line %+v", seed, l.laneKey, l.line)
+							t.Errorf("seed %d: %+v waits, parked %t", seed, l.laneKey, l.sched.Parked())
 						}
 					}
 				})

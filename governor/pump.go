@@ -24,22 +24,22 @@ func (c *core) pump(now int64, most int) {
 	if c.paused || c.stage == closing {
 		return
 	}
-	for c.sched.budget = most; c.hostAt == 0; c.sched.budget-- {
-		c.sched.hurry(now)
-		if c.sched.budget <= 0 {
+	for c.queue.Budget = most; c.hostAt == 0; c.queue.Budget-- {
+		c.queue.Hurry(now)
+		if c.queue.Budget <= 0 {
 			c.behind = true
 			return
 		}
 		full := c.full()
-		c.gate.due(c.sched.owe) // before the next is chosen for a slot that came back
-		l := c.sched.next(full)
+		c.gate.due(c.queue.owe) // before the next is chosen for a slot that came back
+		l := c.queue.next(full)
 		switch {
 		case l != nil:
 			c.serve(l, now)
 		case full:
 			return // whoever has just started in a line has not come back to it
-		case !c.sched.tryLines(now):
-			c.lineAt = c.sched.lineTimes.next()
+		case !c.queue.TryLines(now):
+			c.lineAt = c.queue.NextLine()
 			return
 		}
 	}
@@ -67,9 +67,9 @@ func (c *core) serve(l *lane, now int64) {
 			}
 			c.emit(event.Event{Kind: event.PoolWait, Request: r.seq, Source: l.sel.name})
 			if at := c.pool.notBefore(l.sel.value); !at.IsZero() && int64(at.Sub(c.gate.base)) > now {
-				c.sched.parkUntil(l, &c.noConn, int64(at.Sub(c.gate.base)))
+				c.queue.ParkUntil(&l.sched, &c.noConn, int64(at.Sub(c.gate.base)))
 			} else {
-				c.sched.park(l, &c.noConn)
+				c.queue.Park(&l.sched, &c.noConn)
 			}
 			return
 		}
@@ -89,7 +89,7 @@ func (c *core) serve(l *lane, now int64) {
 	} else {
 		c.gate.word.grant(c.slots) // only the actor grants, and it saw a free slot
 	}
-	a.waited = int32(c.sched.started(l))
+	a.waited = int32(c.queue.started(l))
 	c.leave(r)
 	if c.stuckAfter > 0 && c.nextStuck == forever {
 		c.nextStuck = add(now, c.stuckAfter)
@@ -100,8 +100,7 @@ func (c *core) serve(l *lane, now int64) {
 // admits reports whether cooldowns, breaker and limits let r pass, and if not takes
 // its lane, or everything, out of turn, or ends r.
 func (c *core) admits(l *lane, sc *scopes, r *request, now int64, pooled bool) bool {
-	if q := c.sched.ahead(l, sc); q != nil { // before anything is asked: many may wait
-		c.sched.join(l, q)
+	if c.queue.Join(&l.sched, sc) { // before anything is asked: many may wait
 		return false
 	}
 	if st, until := c.gate.look(now, sc); st != nil {
@@ -136,9 +135,9 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 	case wait == limiter.Never:
 		c.drop(r, ErrNeverAdmissible)
 	case wait == untilOpened:
-		c.sched.park(l, &c.noConn) // until one of those that open has started
+		c.queue.Park(&l.sched, &c.noConn) // until one of those that open has started
 	case per == throttle.Host && c.onlyOpening(sc, r, now, opening):
-		c.sched.parkUntil(l, &c.noConn, add(now, wait))
+		c.queue.ParkUntil(&l.sched, &c.noConn, add(now, wait))
 		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
 	case per == throttle.Host:
 		if c.hostAt = add(now, wait); c.hostAt != c.hostTold {
@@ -146,7 +145,7 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 			c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
 		}
 	default:
-		c.sched.waitInLine(l, sc[per], now, wait)
+		c.queue.WaitInLine(&l.sched, sc[per], add(now, wait), wait)
 		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
 	}
 	return false
@@ -168,11 +167,11 @@ func (c *core) hold(l *lane, st *scope, until int64) {
 	case st.key.Level == throttle.Host:
 		c.hostAt = until // never park on the host: 100,000 lanes would have to be woken
 	case !l.kept:
-		c.sched.waitForScope(l, st.key, until)
+		c.queue.WaitForScope(&l.sched, st.key, until)
 	case until == forever:
-		c.sched.park(l, &st.kept)
+		c.queue.Park(&l.sched, &st.kept)
 	default:
-		c.sched.parkUntil(l, &st.kept, until)
+		c.queue.ParkUntil(&l.sched, &st.kept, until)
 	}
 }
 
@@ -183,7 +182,7 @@ func (c *core) limitedBy(level throttle.Level) bool {
 
 // tripped fails everything that waits when the breaker has opened.
 func (c *core) tripped(now int64) {
-	if c.breaker == nil || c.breakerWait || c.observe || c.sched.n+c.backoffs == 0 {
+	if c.breaker == nil || c.breakerWait || c.observe || c.queue.Len()+c.backoffs == 0 {
 		return
 	}
 	if err := c.breaker.Ready(c.gate.time(now)); err != nil {

@@ -14,20 +14,20 @@ func (c *core) arrive(r *request, now int64) {
 	c.count.submitted.Add(1)
 	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
 	asked := r.class.Load()
-	l := c.sched.lane(*asked.laneKey, c.maxKeys)
+	l := c.queue.lane(*asked.laneKey, c.maxKeys)
 	if l == nil {
 		c.turnAway(r, ErrTooManyKeys)
 		return
 	}
-	l.weight = cmp.Or(asked.weight, c.unnamed)
+	l.weigh(cmp.Or(asked.weight, c.unnamed))
 	c.join(l, r, true)
 	sc := l.scopes()
 	if err := c.hopeless(r, &sc, now); err != nil {
 		c.drop(r, err)
 		return
 	}
-	if c.overflow >= DropOldest && c.sched.n+c.backoffs > c.door.limit() {
-		if c.pump(now, math.MaxInt); r.waiting() && c.sched.n+c.backoffs > c.door.limit() { // what could start does not wait
+	if c.overflow >= DropOldest && c.queue.Len()+c.backoffs > c.door.limit() {
+		if c.pump(now, math.MaxInt); r.waiting() && c.queue.Len()+c.backoffs > c.door.limit() { // what could start does not wait
 			c.makeRoom(r)
 		}
 	}
@@ -36,7 +36,7 @@ func (c *core) arrive(r *request, now int64) {
 // join puts r into lane l, as waiting.
 func (c *core) join(l *lane, r *request, counted bool) {
 	r.place = inLane
-	c.sched.add(l, r, counted)
+	c.queue.add(l, r, counted)
 	c.mind(r)
 	c.fresh = append(c.fresh, r)
 }
@@ -92,7 +92,7 @@ func (c *core) sweep(now, last int64) {
 	if !c.gate.word.held() || c.observe || !c.anybodyMinds(now, last) {
 		return
 	}
-	for l := range c.sched.lanes.all {
+	for l := range c.queue.lanes.all {
 		sc := l.scopes()
 		cd := c.gate.cooldown(&sc)
 		if cd.until == 0 || c.minding == 0 && (c.maxWait < 0 || cd.until-now <= int64(c.maxWait)) {
@@ -110,10 +110,11 @@ func (c *core) sweep(now, last int64) {
 // backoff.
 func (c *core) expire(now int64) {
 	for {
-		r, ok := c.timers.due(now)
+		t, ok := c.timers.Due(now)
 		if !ok {
 			return
 		}
+		r := (*request)(t)
 		if r.place == inTimers && r.hist.until <= now { // waited out
 			c.rejoin(r, now)
 			continue
@@ -135,7 +136,7 @@ func (c *core) drop(r *request, err error) {
 	c.tellBroken(r, err)
 	err = c.because(r, err)
 	if r.place == inLane {
-		c.sched.remove(r)
+		c.queue.remove(r)
 	} else {
 		c.backoffs--
 	}
@@ -145,7 +146,7 @@ func (c *core) drop(r *request, err error) {
 
 // turnAway completes a request from the inbox that gets no lane.
 func (c *core) turnAway(r *request, err error) {
-	c.sched.count(-1)
+	c.queue.Count(-1)
 	c.left++
 	c.end(r, err)
 }
@@ -166,7 +167,7 @@ func (c *core) leave(r *request) {
 		c.minding--
 	}
 	if r.hist != nil {
-		c.timers.remove(r)
+		c.timers.Remove((*timer)(r))
 	}
 	c.watches.remove(r)
 	c.left++
@@ -194,7 +195,7 @@ func (c *core) back(r *request, now int64) {
 	case r.lateAt(h.until):
 		c.drop(r, &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(h.until), Err: h.err})
 	default:
-		c.timers.fix(r)
+		c.timers.Fix((*timer)(r))
 		c.fresh = append(c.fresh, r)
 	}
 }
@@ -208,7 +209,7 @@ func (c *core) mind(r *request) {
 		}
 		c.minding++
 		if r.flags&ctxDeadline == 0 {
-			c.timers.fix(r)
+			c.timers.Fix((*timer)(r))
 		}
 	}
 }
@@ -227,9 +228,9 @@ func (c *core) rejoin(r *request, now int64) {
 	was := r.class.Load()
 	key := *was.laneKey
 	key.kept = r.hist != nil && r.hist.kept != nil
-	l := c.sched.lane(key, math.MaxInt)
+	l := c.queue.lane(key, math.MaxInt)
 	if l.weight == 0 { // its lane is not the one it left
-		l.weight = cmp.Or(was.weight, c.unnamed)
+		l.weigh(cmp.Or(was.weight, c.unnamed))
 	}
 	c.join(l, r, false)
 	sc := l.scopes()

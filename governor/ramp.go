@@ -40,14 +40,14 @@ func (g *gate) leave(now int64, a *attempt, ok bool, refused []throttle.Scope) (
 				g.ramp(st, now)
 			case st.phase == probing:
 				st.at = add(now, idleScope) // the next probe brings its own patience
-				g.timers.fix(st)
+				g.timers.Fix(st)
 			case st.phase == ramping && st.rate == 0:
 				if st.allowed >= g.slots {
 					st.at = now // grown: the actor ends it
 				} else if grew {
 					st.at = add(now, g.patient) // a round begins
 				}
-				g.timers.fix(st)
+				g.timers.Fix(st)
 			}
 			g.touch(st)
 			wake = true
@@ -96,7 +96,7 @@ func (g *gate) ramp(st *scope, now int64) {
 	} else if st.at = add(now, g.patient); st.allowed >= g.slots {
 		st.at = now // nothing to grow
 	}
-	g.timers.fix(st)
+	g.timers.Fix(st)
 	g.touch(st)
 }
 
@@ -127,7 +127,7 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for {
-		st, ok := g.timers.due(now)
+		st, ok := g.timers.Due(now)
 		if !ok {
 			return
 		}
@@ -135,7 +135,7 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 		case st.phase == cooling:
 			st.phase, st.allowed, st.inflight, st.good = probing, 1, 0, 0
 			st.at = add(st.until, idleScope)
-			g.timers.fix(st)
+			g.timers.Fix(st)
 			emit(event.Cooled, st)
 		case st.phase == probing && st.inflight > 0:
 			g.ramp(st, now) // patience is over
@@ -144,21 +144,21 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 			// closures, for what is held back here.
 			st.allowed, st.good = 2*st.allowed, 0
 			st.at = add(now, g.patient)
-			g.timers.fix(st)
+			g.timers.Fix(st)
 		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && now < add(st.last, idleScope):
 			st.at = add(st.last, idleScope)
-			g.timers.fix(st)
+			g.timers.Fix(st)
 		case st.phase == ramping && st.guesses > 0 && st.inflight > 0:
 			// It is over, but nothing has succeeded yet. If what runs is refused
 			// in the end, the next guess must be longer than the last.
 			st.rate, st.allowed = 0, g.slots
 			st.at = add(now, idleScope)
-			g.timers.fix(st)
-		case st.phase == probing && (st.kept.head != nil || line(st.key) || busy && (paused || st.key.Level == throttle.Host)):
+			g.timers.Fix(st)
+		case st.phase == probing && (!st.kept.Empty() || line(st.key) || busy && (paused || st.key.Level == throttle.Host)):
 			// Something waits for it, and will probe it when it can: a governor
 			// may be paused for longer than this.
 			st.at = add(now, idleScope)
-			g.timers.fix(st)
+			g.timers.Fix(st)
 		default:
 			g.end(st)
 			emit(event.Resumed, st)
@@ -172,7 +172,7 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 func (g *gate) end(st *scope) {
 	st.gen++
 	st.ended = true
-	g.timers.remove(st)
+	g.timers.Remove(st)
 	if g.table[st.key] == st {
 		delete(g.table, st.key)
 	}
@@ -229,7 +229,7 @@ func (g *gate) news(buf []*scope, emit func(event.Kind, *scope), owed func(debt)
 	clear(g.changed)
 	g.changed = g.changed[:0]
 	g.collect(owed)
-	return buf, last, g.timers.next()
+	return buf, last, g.timers.Next()
 }
 
 // collect hands the debts on. The caller holds mu.

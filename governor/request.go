@@ -154,9 +154,9 @@ type history struct {
 // begun reports whether an attempt was made.
 func (h *history) begun() bool { return h.attempts > 0 || h.polls > 0 }
 
-// when and index are for lane.returned.
-func (h *history) when() int64   { return int64(h.r.order()) }
-func (h *history) index() *int32 { return &h.slot }
+// When and Index are for lane.returned.
+func (h *history) When() int64   { return int64(h.r.order()) }
+func (h *history) Index() *int32 { return &h.slot }
 
 // task is the typed half of a request.
 type task interface {
@@ -420,18 +420,3 @@ func (r *request) lateAt(at int64) bool {
 	by := r.startBy()
 	return at > by || at == by && r.flags&ctxDeadline != 0
 }
-
-// when is the end of a backoff for a request that is in no lane, and otherwise
-// the latest start, unless that is its context's deadline: then its watch tells.
-func (r *request) when() int64 {
-	at := int64(forever)
-	if r.flags&(dated|ctxDeadline) == dated {
-		at = add(r.hist.startBy, 1) // it may start at that very moment
-	}
-	if r.place != inLane {
-		at = min(at, r.hist.until)
-	}
-	return at
-}
-
-func (r *request) index() *int32 { return &r.hist.idx }

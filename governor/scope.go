@@ -3,6 +3,7 @@ package governor
 import (
 	"time"
 
+	"github.com/flyball-go/flyball/governor/internal/sched"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -53,12 +54,12 @@ type scope struct {
 	told    bool  // that it is ramping
 	later   bool  // its end has moved, and sweep has yet to see it
 
-	ended bool     // it was taken out of the table; written by the actor
-	kept  laneList // lanes that keep their slots and wait for a change here; the actor's alone
+	ended bool       // it was taken out of the table; written by the actor
+	kept  sched.List // lanes that keep their slots and wait for a change here; the actor's alone
 }
 
-func (s *scope) when() int64   { return s.at }
-func (s *scope) index() *int32 { return &s.idx }
+func (s *scope) When() int64   { return s.at }
+func (s *scope) Index() *int32 { return &s.idx }
 
 // blocks returns 0 when a request may pass now, else when it may; forever when
 // it has to wait for a change of the scope, of which the actor hears.

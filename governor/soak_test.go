@@ -258,8 +258,8 @@ func (s *soak) verify() {
 	if n := len(s.g.gate.opening); n != 0 {
 		s.t.Errorf("at rest a cost of %d is still opening", n)
 	}
-	if n := len(s.g.watches) + s.g.timers.len() + s.g.sched.lanes.len(); n != 0 {
-		s.t.Errorf("at rest %d watches, %d timers, %d lanes", len(s.g.watches), s.g.timers.len(), s.g.sched.lanes.len())
+	if n := len(s.g.watches) + s.g.timers.Len() + s.g.queue.lanes.len(); n != 0 {
+		s.t.Errorf("at rest %d watches, %d timers, %d lanes", len(s.g.watches), s.g.timers.Len(), s.g.queue.lanes.len())
 	}
 	if n := s.g.door.waiting; n != 0 {
 		s.t.Errorf("at rest %d count as waiting at the door", n)

@@ -109,7 +109,7 @@ func (c *core) snapshot() Stats {
 	s := Stats{
 		Name: c.name, Time: time.Now(), Paused: c.paused, Closed: c.stage != open,
 		Workers: c.slots, InFlight: c.taken(),
-		Queued: c.sched.n + c.backoffs, MaxQueue: c.door.limit(), LaneCount: c.sched.lanes.len(), Lanes: c.sched.longest(100),
+		Queued: c.queue.Len() + c.backoffs, MaxQueue: c.door.limit(), LaneCount: c.queue.lanes.len(), Lanes: c.queue.longest(100),
 		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),
 		Limited: n.limited.Load(), Retried: n.retried.Load(), Again: n.again.Load(), GaveUp: n.gaveUp.Load(),
 		Started: n.started.Load(), Submitted: n.submitted.Load(), Refused: n.refused.Load(),
@@ -131,36 +131,6 @@ func (c *core) snapshot() Stats {
 	}
 	c.gate.snapshot(&s, c.now())
 	return s
-}
-
-// longest returns the longest lanes, the longest first. It looks at every lane once,
-// and sorts few.
-func (s *sched) longest(most int) (all []LaneStats) {
-	order := func(a, b *lane) int { // one by one: to look at a name costs more than the rest
-		if a.n != b.n {
-			return b.n - a.n
-		}
-		if byTenant := cmp.Compare(a.tenant, b.tenant); byTenant != 0 {
-			return byTenant
-		}
-		return cmp.Compare(a.sel.name, b.sel.name)
-	}
-	var top []*lane
-	full := false // top[most-1] is the last that counts
-	for l := range s.lanes.all {
-		if full && order(l, top[most-1]) >= 0 {
-			continue
-		}
-		if top = append(top, l); len(top) == 2*most {
-			slices.SortFunc(top, order)
-			top, full = top[:most], true
-		}
-	}
-	slices.SortFunc(top, order)
-	for _, l := range top[:min(len(top), most)] {
-		all = append(all, LaneStats{l.sel.name, l.tenant, l.bucket, int(l.priority), l.n, l.parked})
-	}
-	return all
 }
 
 func (g *gate) snapshot(s *Stats, now int64) {
@@ -230,7 +200,7 @@ func (c *core) refuse(r *request, err error) {
 func (c *core) moods() {
 	used := c.taken()
 	c.wasBusy = c.used.Swap(false) || c.wasBusy
-	busy, full := used > 0 || c.sched.n+c.backoffs > 0, used >= c.slots
+	busy, full := used > 0 || c.queue.Len()+c.backoffs > 0, used >= c.slots
 	if c.wasBusy && !busy {
 		c.emit(event.Event{Kind: event.Idle})
 	}

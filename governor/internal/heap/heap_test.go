@@ -1,4 +1,4 @@
-package governor
+package heap
 
 import (
 	"math/rand/v2"
@@ -11,43 +11,43 @@ type moment struct {
 	idx int32
 }
 
-func (m *moment) when() int64   { return m.at }
-func (m *moment) index() *int32 { return &m.idx }
+func (m *moment) When() int64   { return m.at }
+func (m *moment) Index() *int32 { return &m.idx }
 
 func TestHeapGivesWhatIsDueInOrderWhateverIsMovedOrRemoved(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var h heap[*moment]
+	var h Heap[*moment]
 	var in []*moment // the model
 	for range 20_000 {
 		switch n := rng.IntN(10); {
 		case n < 5:
 			m := &moment{at: rng.Int64N(1000)}
-			h.fix(m)
+			h.Fix(m)
 			in = append(in, m)
 		case n < 7 && len(in) > 0:
 			m := in[rng.IntN(len(in))]
 			m.at = rng.Int64N(1000)
-			h.fix(m)
+			h.Fix(m)
 		case len(in) > 0:
 			i := rng.IntN(len(in))
-			h.remove(in[i])
-			h.remove(in[i]) // does nothing
+			h.Remove(in[i])
+			h.Remove(in[i]) // does nothing
 			in = slices.Delete(in, i, i+1)
 		}
-		next := int64(forever)
+		next := int64(Forever)
 		for _, m := range in {
 			next = min(next, m.at)
 		}
-		if h.len() != len(in) || h.next() != next {
-			t.Fatalf("%d inside, the next at %d; want %d and %d", h.len(), h.next(), len(in), next)
+		if h.Len() != len(in) || h.Next() != next {
+			t.Fatalf("%d inside, the next at %d; want %d and %d", h.Len(), h.Next(), len(in), next)
 		}
 	}
 	last := int64(-1)
-	for h.len() > 0 {
-		if m, ok := h.due(last - 1); ok {
+	for h.Len() > 0 {
+		if m, ok := h.Due(last - 1); ok {
 			t.Fatalf("%d is due at %d", m.at, last)
 		}
-		m, ok := h.due(1000)
+		m, ok := h.Due(1000)
 		if !ok || m.at < last || m.idx != 0 {
 			t.Fatalf("%+v, %v after %d", m, ok, last)
 		}
@@ -56,12 +56,12 @@ func TestHeapGivesWhatIsDueInOrderWhateverIsMovedOrRemoved(t *testing.T) {
 }
 
 func TestHeapsMemoryFollowsWhatIsInIt(t *testing.T) {
-	var h heap[*moment]
+	var h Heap[*moment]
 	for i := range int64(10_000) {
-		h.fix(&moment{at: i})
+		h.Fix(&moment{at: i})
 	}
-	for h.len() > 0 {
-		h.due(forever)
+	for h.Len() > 0 {
+		h.Due(Forever)
 	}
 	if n := cap(h.s); n > 128 {
 		t.Errorf("an empty heap has room for %d", n)

@@ -1,0 +1,73 @@
+package fair
+
+import "math"
+
+// Turns is where queues wait for their turn. It costs nothing while at most one is in
+// it. The zero Turns is empty.
+type Turns struct {
+	only *Queue
+	paid int64   // its credit
+	many *levels // nil until there were two
+}
+
+// Ahead is the credit of a queue that has paid for what is first in it, and is to be
+// the next of its priority.
+const Ahead = math.MaxInt64
+
+// ItsTurn is the credit of a queue that has paid for what is first in it.
+const ItsTurn = Ahead - 1
+
+// Add puts q in turn. credit is the virtual time that it has paid for what is first in
+// it, ItsTurn when it has paid all; less than 0: that it owes. ageing, which is the same
+// for all of t, is what a step of priority is worth in nanoseconds of waiting; 0:
+// nothing ages.
+func (t *Turns) Add(q *Queue, ageing float64, credit int64) {
+	q.turns = t
+	switch {
+	case t.only == nil && (t.many == nil || len(t.many.of) == 0):
+		t.only, t.paid = q, credit
+		return
+	case t.many == nil:
+		t.many = &levels{of: make(map[int32]*level), ageing: ageing}
+	}
+	if t.only != nil {
+		t.many.add(t.only, t.paid)
+		t.only = nil
+	}
+	t.many.add(q, credit)
+}
+
+// Remove takes q, which is in t, out of turn and returns its credit, for when it comes
+// back.
+func (t *Turns) Remove(q *Queue) (credit int64) {
+	if q.turns = nil; t.only == q {
+		t.only = nil
+		return ItsTurn
+	}
+	return t.many.remove(q)
+}
+
+// Next returns the queue whose turn it is, nil when there is none.
+func (t *Turns) Next() *Queue {
+	if t.only != nil || t.many == nil {
+		return t.only
+	}
+	return t.many.next()
+}
+
+// Started says that what was first in q, which was next, has started, and is gone, or
+// will be with q. It returns the virtual time that passed since q's tenant began to
+// pay for it: what others have got meanwhile.
+func (t *Turns) Started(q *Queue) (waited int64) {
+	if t.paid = 0; t.only != q {
+		waited = t.many.started(q)
+	}
+	return waited
+}
+
+// Changed says that something else is first in q, or that it costs something else.
+func (t *Turns) Changed(q *Queue) {
+	if t.only != q {
+		t.many.changed(q)
+	}
+}

@@ -1,0 +1,261 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/flyball-go/flyball/governor/internal/fair"
+	"github.com/flyball-go/flyball/governor/internal/heap"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Scheduler says which lane is next. It knows nothing of gates; what stands in a lane's
+// way is said to it by Park and its like, and it says what is counted as ready. Count
+// has to be set, and Elders made if it is wanted, before anything is added; otherwise
+// the zero Scheduler is ready for use.
+type Scheduler struct {
+	// Ageing is what a step of priority is worth in nanoseconds of waiting; 0: nothing
+	// ages. It does not change.
+	Ageing float64
+
+	// Count is told how many more requests, or fewer if it is negative, are in lanes
+	// that could go.
+	Count func(n int)
+
+	// Budget is how many steps more may be taken before there is something else to be
+	// looked at: a lane that is served, or comes back from where it waited. The owner
+	// counts those that are served.
+	Budget int
+
+	// Elders finds what goes first when room has to be made; nil: nobody asks.
+	Elders *Elders
+
+	ready fair.Turns
+	kept  List // in turn, too, and in need of no slot
+	apart List // kept ones that wait for a limit
+	timed heap.Heap[*Lane]
+	stamp uint64  // the last Lane.order
+	due   []*Lane // buffer of Tick
+	n     int     // requests in lanes
+
+	lines     map[throttle.Scope]*line
+	levels    [len(Scopes{})]int32 // how many of them are of each
+	lineTimes heap.Heap[*line]
+	starts    int64
+}
+
+// Len returns how many requests are in lanes.
+func (s *Scheduler) Len() int { return s.n }
+
+// Steps returns how often lanes have been put in turn or have started, or begun to wait
+// for a time: a measure of what was done.
+func (s *Scheduler) Steps() uint64 { return s.stamp }
+
+// NextTimed returns when Tick is to be called, and NextLine when TryLines is, by
+// themselves; heap.Forever when there is no such time. One of NextLine's that is less
+// than 0 has come already.
+func (s *Scheduler) NextTimed() int64 { return s.timed.Next() }
+func (s *Scheduler) NextLine() int64  { return s.lineTimes.Next() }
+
+// Add says that there is a request more in l. first says that it is what comes first
+// now, and counted that it is already counted, as what comes from the outside is.
+func (s *Scheduler) Add(l *Lane, first, counted bool) {
+	l.n++
+	s.Elders.older(l)
+	s.n++
+	switch {
+	case l.parked && counted:
+		s.Count(-1)
+	case !l.parked && !counted:
+		s.Count(1)
+	}
+	switch {
+	case !l.Listed() && l.Turns() == nil && l.idx == 0:
+		s.link(l)
+	case first:
+		s.changed(l)
+	}
+}
+
+// changed says that l has another head.
+func (s *Scheduler) changed(l *Lane) {
+	if q := l.Turns(); q != nil {
+		q.Changed(&l.Queue)
+	}
+	if l.parked {
+		s.Wake(l) // it may wait for what its head needed; a new head may need less
+	}
+}
+
+// Remove says that there is a request less in l, which did not start. first says that
+// it was the one that comes first.
+func (s *Scheduler) Remove(l *Lane, first bool) {
+	if l.n == 1 {
+		s.drop(l)
+	}
+	l.n--
+	s.n--
+	if !l.parked {
+		s.Count(-1)
+	}
+	if first && l.n > 0 {
+		s.Elders.older(l)
+		s.changed(l)
+	}
+}
+
+// Started says that what came first in l, which was next, has started: it has a slot
+// now, and whoever gave it that has uncounted it. cost is what it costs; what comes
+// first now has been said by SetHead, unless nothing does. Started returns what others
+// have started, in costs and by the weight of l's tenant, while that waited for what it
+// costs.
+func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
+	s.starts++
+	if l.line == nil {
+		l.owes = 0 // of starts that no line has seen
+	}
+	s.leaveLine(l) // the next may be tried
+	last := l.n == 1
+	if !last {
+		s.Elders.older(l)
+	}
+	l.n--
+	s.n--
+	s.stamp++
+	l.order = s.stamp
+	if l.kept {
+		l.Unlink()
+		s.kept.queues.Push(&l.Queue)
+	} else if virtual := s.ready.Started(&l.Queue); virtual > 0 {
+		waited = l.Bought(virtual, cost)
+	}
+	if last {
+		s.drop(l)
+	}
+	return waited
+}
+
+// link puts l in turn.
+func (s *Scheduler) link(l *Lane) {
+	s.stamp++
+	l.order = s.stamp
+	if l.kept {
+		s.kept.queues.Push(&l.Queue)
+	} else {
+		s.ready.Add(&l.Queue, s.Ageing, l.credit)
+		l.credit = 0
+	}
+}
+
+// unlink takes l out of turn, and out of any list.
+func (s *Scheduler) unlink(l *Lane) {
+	q := l.Turns()
+	if q == nil {
+		l.Unlink()
+	} else if credit := q.Remove(&l.Queue); q == &s.ready {
+		l.credit = credit
+	}
+}
+
+// Next returns the lane whose turn it is, nil when there is none. full says that
+// there is no slot, so that only those can be served that keep one. They and the
+// others take turns: the one of the two goes that is in turn for longer.
+func (s *Scheduler) Next(full bool) *Lane {
+	k := s.kept.first()
+	if full {
+		return k
+	}
+	l := laneOf(s.ready.Next())
+	if l == nil || k != nil && k.order < l.order {
+		return k
+	}
+	return l
+}
+
+// drop forgets l with its last request.
+func (s *Scheduler) drop(l *Lane) {
+	s.leaveLine(l)
+	s.unlink(l)
+	s.timed.Remove(l)
+	s.Elders.remove(l)
+}
+
+// Park takes l out of turn until Wake, in list q of whatever holds it.
+func (s *Scheduler) Park(l *Lane, q *List) {
+	s.leaveLine(l)
+	s.out(l)
+	q.queues.Push(&l.Queue)
+}
+
+// ParkUntil takes l out of turn until Wake or at, whichever comes first.
+func (s *Scheduler) ParkUntil(l *Lane, q *List, at int64) {
+	s.Park(l, q)
+	s.stamp++
+	l.at, l.order = at, s.stamp
+	s.timed.Fix(l)
+}
+
+// out takes l out of wherever it is, and in puts it in turn.
+func (s *Scheduler) out(l *Lane) {
+	s.unlink(l)
+	s.timed.Remove(l)
+	if !l.parked {
+		l.parked = true
+		s.Count(-int(l.n))
+	}
+}
+
+func (s *Scheduler) in(l *Lane) {
+	s.unlink(l)
+	s.timed.Remove(l)
+	l.parked = false
+	s.Count(int(l.n))
+	s.link(l)
+}
+
+// Wake puts a parked or timed lane back in turn. One that is in a line stays
+// there unless it is the first.
+func (s *Scheduler) Wake(l *Lane) {
+	switch {
+	case !l.parked:
+	case l.line == nil:
+		s.in(l)
+	case l.line.lanes.Next() == &l.Queue:
+		s.try(l.line)
+	}
+}
+
+// WakeAll puts every lane of q back in turn.
+func (s *Scheduler) WakeAll(q *List) {
+	for !q.Empty() {
+		s.Wake(q.first())
+	}
+}
+
+// Tick puts the lanes back whose time has come, in the order in which they began
+// to wait: a heap would let the same ones go first again and again.
+func (s *Scheduler) Tick(now int64) {
+	for {
+		l, ok := s.timed.Due(now)
+		if !ok {
+			break
+		}
+		s.due = append(s.due, l)
+	}
+	slices.SortFunc(s.due, func(a, b *Lane) int { return cmp.Compare(a.order, b.order) })
+	for _, l := range s.due {
+		s.Wake(l)
+	}
+	clear(s.due)
+	s.due = s.due[:0]
+}
+
+// WakeTimed puts back everything that waits for a time.
+func (s *Scheduler) WakeTimed() {
+	s.Tick(heap.Forever)
+	for _, q := range s.lineTimes.All() {
+		if q.at < heap.Forever { // those are last in the heap, which stays in order, and wait for no limit
+			q.at = min(q.at, 0)
+		}
+	}
+}

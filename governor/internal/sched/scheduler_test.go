@@ -1,0 +1,148 @@
+package sched
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestSchedulerServesAsIfItLookedAtEveryLane(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { compareWithModel(t, seed) })
+	}
+}
+
+func compareWithModel(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	pick := func(most int) int { return 1 + rng.IntN(most) }
+	ageing := []float64{0, 40.37, 1000.37}[seed%3] // ages that are equal are in no order
+	tenants, priorities, costs := pick(12), pick(4), pick(20)
+	counted := 0
+	s := &Scheduler{Count: func(n int) { counted += n }, Ageing: ageing}
+	m := &fairModel{ageing: ageing}
+	var parked List
+	var seq uint64
+	var all, began []*request
+	back, was := make(map[*request]bool), make(map[*request]*modelLane)
+	now := int64(0)
+	for step := range 3000 {
+		now += int64(pick(9))
+		switch n := rng.IntN(21); {
+		case n < 8:
+			of := name{Kind{Tenant: fmt.Sprint(rng.IntN(tenants)), Priority: int32(rng.IntN(priorities))}, rng.IntN(3)}
+			ml := m.lane(of, []int32{1, 2, 4, 16}[len(of.Tenant)%2+rng.IntN(3)])
+			seq++
+			r := &request{lane: ml, seq: seq, enqueued: now, cost: int32(pick(costs))}
+			all = append(all, r)
+			ml.reqs = append(ml.reqs, r)
+			ml.tell()
+			fresh, outside := ml.l.Len() == 0, rng.IntN(2) == 0
+			if outside {
+				counted++
+			}
+			s.Add(ml.l, fresh, outside)
+			if fresh {
+				m.put(ml)
+			}
+		case n < 15:
+			l, want := s.Next(false), m.next()
+			if (l == nil) != (want == nil) || l != nil && l != want.l {
+				t.Fatalf("step %d: the next lane is %+v, want %+v", step, nameOf(l), want)
+			}
+			if l != nil {
+				r := want.reqs[0]
+				r.lane, was[r] = nil, want
+				began = append(began, r)
+				counted-- // as a grant does
+				wanted := m.started(want)
+				if l.Len() > 1 {
+					want.tell()
+				}
+				if waited := s.Started(l, r.cost); waited != int(wanted) {
+					t.Fatalf("step %d: it waited for %d, want %v", step, waited, wanted)
+				}
+			}
+		case n == 15 && len(began) > 0: // it comes back, having been attempted or not
+			i := rng.IntN(len(began))
+			r := began[i]
+			began = slices.Delete(began, i, i+1)
+			ml := m.lane(was[r].name, int32(was[r].weight))
+			if rng.IntN(2) == 0 || slices.ContainsFunc(ml.reqs, func(r *request) bool { return back[r] }) {
+				r.enqueued = now
+			}
+			fresh := ml.l.Len() == 0
+			back[r], r.lane = true, ml
+			all = append(all, r)
+			i, _ = slices.BinarySearchFunc(ml.reqs, r, func(a, b *request) int { return int(a.seq) - int(b.seq) })
+			ml.late[r] = slices.ContainsFunc(ml.reqs[i:], func(o *request) bool { return !ml.late[o] })
+			ml.reqs = slices.Insert(ml.reqs, i, r)
+			ml.tell()
+			s.Add(ml.l, i == 0, false)
+			switch {
+			case fresh, i == 0 && !ml.inTurn:
+				m.put(ml)
+			case i == 0 && !m.alone:
+				m.reprice(ml)
+			}
+		case n < 17:
+			began = slices.DeleteFunc(began, func(r *request) bool { return rng.IntN(4) == 0 }) // done
+			all = slices.DeleteFunc(all, func(r *request) bool { return r.lane == nil })
+			if len(all) == 0 {
+				continue
+			}
+			r := all[rng.IntN(len(all))]
+			ml := r.lane
+			i := slices.Index(ml.reqs, r)
+			switch {
+			case len(ml.reqs) == 1:
+				m.drop(ml)
+			default:
+				ml.reqs = slices.Delete(ml.reqs, i, i+1)
+				ml.tell()
+				if i == 0 && ml.inTurn && !m.alone {
+					m.reprice(ml)
+				} else if i == 0 && !ml.inTurn {
+					m.put(ml) // a new head may need less
+				}
+			}
+			r.lane = nil
+			s.Remove(ml.l, i == 0)
+		case n < 19:
+			l := s.Next(false)
+			if n == 18 && len(m.inTurn()) > 0 {
+				l = m.inTurn()[rng.IntN(len(m.inTurn()))].l
+			}
+			if l != nil {
+				m.take(l.Owner().(*modelLane))
+				s.Park(l, &parked)
+			}
+		case n == 19 && len(m.lanes) > 0:
+			ml, cost, waited := m.lanes[rng.IntN(len(m.lanes))], rng.IntN(100)-60, rng.IntN(60)
+			s.Owe(Debt{ml.name.Tenant, ml.name.Priority, cost, waited}, ml.l)
+			m.owe(ml.name, float64(cost), float64(waited))
+		default:
+			if l := parked.first(); l != nil {
+				m.put(l.Owner().(*modelLane))
+				s.Wake(l)
+			}
+		}
+		waits, could := 0, 0
+		for _, ml := range m.lanes {
+			waits += len(ml.reqs)
+			if ml.inTurn {
+				could += len(ml.reqs)
+			}
+		}
+		if s.Len() != waits || counted != could {
+			t.Fatalf("step %d: %d requests wait, of which %d could go; want %d and %d", step, s.Len(), counted, waits, could)
+		}
+	}
+}
+
+func nameOf(l *Lane) any {
+	if l == nil {
+		return "none"
+	}
+	return l.Owner().(*modelLane).name
+}

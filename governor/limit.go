@@ -1,0 +1,62 @@
+package governor
+
+import (
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// Limit is a limit and the key it is counted under.
+type Limit struct {
+	// Per says whose requests share the limit: the whole Host, or those of one
+	// Selector, Tenant or Bucket. The limiter's key is the selector's text, the
+	// tenant or the bucket; for Host it is "".
+	Per throttle.Level
+
+	// Unit is what the limit counts, in the plural as a throttle.Quota has it:
+	// "tokens", "points". Such a limit takes Ask.Cost of each attempt, and is what
+	// Settle, and a Report in its unit, correct. As soon as one limit of a Config has
+	// a Unit, those without count calls, which is 1 of each attempt whatever it
+	// costs; a Config without any Unit takes Ask.Cost of all. An attempt has one
+	// cost: two limits of different Units, or of the same, take the same of it.
+	Unit string
+
+	// Limiter belongs to the governor from New on. nil means what
+	// limiter.NewQuota makes of Quota.
+	Limiter limiter.Limiter
+
+	// Quota is the limit as the vendor documents it, so many calls per minute,
+	// say. It is taken for one over a sliding window, which no other reading of
+	// the words refuses; a vendor that is known to count otherwise has a Limiter
+	// for that. A MaxKeys of 0 means the governor's.
+	Quota limiter.QuotaConfig
+}
+
+// limit is a Limit that was looked through.
+type limit struct {
+	Per      throttle.Level
+	calls    bool // takes 1 of each attempt: others have a unit
+	exact    bool // wants every take settled
+	releases bool // is a limiter.Releaser
+	Limiter  limiter.Limiter
+	unit     string
+}
+
+// of returns how much of a cost the limit takes.
+func (l *limit) of(cost int) int {
+	if l.calls {
+		return 1
+	}
+	return cost
+}
+
+// counted reports whether limits count what a vendor counts in unit.
+func counted(limits []limit, unit string) bool {
+	units := false
+	for i := range limits {
+		if limits[i].unit == unit && !limits[i].calls {
+			return true
+		}
+		units = units || limits[i].unit != ""
+	}
+	return unit == "" && !units
+}
