@@ -45,7 +45,7 @@ func init() {
 		through := governor.Ask{KeepConn: true}
 		b("B1", "Do", "reference", plainDo(workers), referenceDo(workers), one(0.10, 0.15), bound{allocs, 1})
 		b("B2", "Do with a connection", "reference", pooledDo(workers, governor.Ask{}), referenceDo(workers), one(0.15, 0.35), bound{allocs, 1})
-		b("B3", "Do with a connection, through the actor", "reference", pooledDo(workers, through), referenceDo(workers), queued)
+		b("B3", "Do with a connection, through the actor", "reference", pooledDo(workers, through), referenceDo(workers), queued, bound{allocs, 1})
 		b("B4", "Submit and Result", "reference", submitResult(workers), referenceDo(workers), bound{ratio, 0.75}, bound{allocs, 2})
 		b("B4fs", "Submit and Result", "failsafe-go GetAsync, composed", submitResult(workers), failsafeAsync(workers), bound{ratio, 0.25})
 	}

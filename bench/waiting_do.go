@@ -50,7 +50,7 @@ func doing(n int, kind contexts) crowd {
 		return func() error {
 			for i, fn := range work {
 				ctx := ctx(i)
-				go func() { governor.Do(ctx, g, "", governor.Func(fn)) }()
+				go func() { governor.Do(ctx, g, "", fn) }()
 			}
 			return nil
 		}, nil
@@ -63,7 +63,7 @@ func parked(n int) crowd {
 		c, work := make(chan struct{}), closures(n)
 		return func() error {
 			for _, fn := range work {
-				go func() { <-c; fn(context.Background()) }()
+				go func() { <-c; fn(context.Background(), struct{}{}) }()
 			}
 			return nil
 		}, nil
