@@ -68,13 +68,15 @@ type core struct {
 	retime    atomic.Bool // a limit changed: lanes that wait for it must ask again
 	limitWait atomic.Bool // something waits, or waited lately, for a limit
 
+	group *inGroup // nil unless a Group made the governor
+
+	_ [64]byte // what precedes is mostly read; what follows is written by every call
+
 	// runMu guards the list of attempts from grant to release of the slot, in
 	// order of grant. Nothing is called under it.
 	runMu    sync.Mutex
 	running  attempts
 	stopping bool // Close has cancelled what ran; what is added later is cancelled at once
-
-	group *inGroup // nil unless a Group made the governor
 
 	crew   crew
 	chimes sync.Pool // of chan struct{}, empty and with one place; see receive and listen
@@ -178,8 +180,8 @@ const atOnce = -1
 // round does what can be done at now, a part of it when that is a great deal, and
 // returns when to look again.
 func (c *core) round(now int64) int64 {
-	retime := c.retime.Swap(false)
-	if c.poolFreed.Swap(false) || retime {
+	retime := consume(&c.retime)
+	if consume(&c.poolFreed) || retime {
 		c.queue.WakeAll(&c.noConn)
 	}
 	if retime {
@@ -216,6 +218,10 @@ func (c *core) round(now int64) int64 {
 	}
 	return next
 }
+
+// consume reports whether b was set, and clears it. Mostly it is not, and then nothing is
+// written; who sets it later has the actor look again.
+func consume(b *atomic.Bool) bool { return b.Load() && b.Swap(false) }
 
 // news has the lanes that wait for scopes that changed tried, and fails requests that
 // a new end makes wait too long.

@@ -219,12 +219,8 @@ func (g *gate) takeNow(in *inlineCall) bool {
 }
 
 // accepted tells the limits that an inline call went well: of the call itself if
-// they were lax when it began. counted says that its cell counts it, which is enough
-// then.
+// they were lax when it began. counted says that its cell counts it, too.
 func (g *gate) accepted(now int64, in *inlineCall, lax, counted bool) {
-	if lax && counted {
-		return
-	}
 	if g.alone != nil {
 		g.unsettled.Add(int64(in.ask.cost()))
 		return

@@ -132,7 +132,11 @@ func (a *attempt) runs() bool {
 
 // attempt makes the attempt that r is about to be granted.
 func (c *core) attempt(r *request, l *lane, ls lease) *attempt {
-	a := &attempt{core: c, r: r, key: l, lease: ls, cost: r.cost, n: 1}
+	a := r.task.room()
+	if a == nil {
+		a = new(attempt)
+	}
+	a.core, a.r, a.key, a.lease, a.cost, a.n = c, r, l, ls, r.cost, 1
 	if r.hist != nil {
 		a.n = r.hist.attempts + 1
 		if k := r.hist.kept; k != nil {
@@ -283,11 +287,9 @@ func (a *attempt) call() {
 		c.retry.Budget.Begin()
 	}
 	c.waits.add(a.began - a.r.enqueued)
-	if c.bus.Wants(event.Started) {
-		c.emit(event.Event{Kind: event.Started, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(a.began - a.r.enqueued)})
-	}
+	c.emitFor(a.r, event.Started, a.n, time.Duration(a.began-a.r.enqueued), nil)
 	if a.probe {
-		c.emit(event.Event{Kind: event.Probe, Request: a.r.seq, Attempt: a.n})
+		c.emitFor(a.r, event.Probe, a.n, 0, nil)
 	}
 	defer func() {
 		if a.out.kind != exited || a.body {

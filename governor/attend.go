@@ -1,6 +1,9 @@
 package governor
 
-import "runtime"
+import (
+	"context"
+	"runtime"
+)
 
 // attended is a request whose closure runs on the goroutine of Do: that waits until the
 // request is granted, and does what a worker does. So a queued call costs at most one
@@ -9,6 +12,34 @@ import "runtime"
 type attended[C, R any] struct{ closure[C, R] }
 
 func (t *attended[C, R]) awaited() bool { return true }
+
+// prompted is an attended request that will probably be granted at once, with its first
+// attempt: one allocation holds both. Who keeps the attempt, which is the closure's
+// context, keeps the request in any case; nobody else does.
+type prompted[C, R any] struct {
+	attended[C, R]
+	first attempt
+}
+
+func (t *prompted[C, R]) room() *attempt {
+	if t.first.core != nil {
+		return nil // it was made before, and a closure may have kept it
+	}
+	return &t.first
+}
+
+// newAttended returns the request of a Do. One that has to wait is not to have more
+// than it needs for that.
+func newAttended[C, R any](c *core, fn func(context.Context, C) (R, error)) *attended[C, R] {
+	if !c.gate.word.likely(c.slots) {
+		t := &attended[C, R]{closure[C, R]{fn: fn}}
+		t.task = t
+		return t
+	}
+	t := new(prompted[C, R])
+	t.fn, t.task = fn, t
+	return &t.attended
+}
 
 // bell is where the receiver of r's grants sleeps. It is guarded by mu.
 func (r *request) bell() *chan struct{} {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/retry"
 )
 
 // through runs fn in a bubble with a governor all of whose calls are queued.
@@ -47,6 +48,64 @@ type pausing struct{ err error }
 
 func (p pausing) DelayError(err error) (time.Duration, bool) {
 	return time.Second, errors.Is(err, p.err)
+}
+
+// What a closure keeps of an attempt that was over is not used for the next one.
+func TestEachAttemptOfAQueuedDoHasAContextOfItsOwn(t *testing.T) {
+	refused := errors.New("too many")
+	through(t, Config[string, int]{Workers: 1, Vendor: pausing{refused}}, func(t *testing.T, g *Governor[string, int]) {
+		var kept []context.Context
+		_, err := Do(t.Context(), g, "", func(ctx context.Context, _ int) (int, error) {
+			for _, old := range kept {
+				if old == ctx || old.Err() == nil || retried(old) == retried(ctx) {
+					t.Errorf("attempt %d: the context of attempt %d says %v", retried(ctx), retried(old), old.Err())
+				}
+			}
+			if kept = append(kept, ctx); len(kept) < 4 {
+				return 0, refused
+			}
+			return 0, nil
+		})
+		if err != nil || len(kept) != 4 {
+			t.Errorf("%d attempts, %v", len(kept), err)
+		}
+	})
+}
+
+func retried(ctx context.Context) int {
+	info, _ := retry.FromContext(ctx)
+	return info.Attempt
+}
+
+func TestQueuedDoThatNeedNotWaitAllocatesOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for name, p := range map[string]*pool.Config[string, int]{"plain": nil, "pooled": ints(nil)} {
+		g, err := New(Config[string, int]{Name: "test", Pool: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.actorOnly = true
+		if n := testing.AllocsPerRun(1000, func() { Do(ctx, g, "a", answer) }); n > 1 {
+			t.Errorf("%s: %v allocations, want 1", name, n)
+		}
+		g.Close()
+	}
+}
+
+func TestQueuedDoThatHasToWaitHasNoAttemptYet(t *testing.T) {
+	through(t, Config[string, int]{Workers: 1}, func(t *testing.T, g *Governor[string, int]) {
+		if newAttended(g.core, answer).task.room() == nil {
+			t.Error("while a slot is free a request has no room for its attempt")
+		}
+		leave := make(chan struct{})
+		go Do(t.Context(), g, "", func(context.Context, int) (int, error) { <-leave; return 0, nil })
+		synctest.Wait()
+		if newAttended(g.core, answer).task.room() != nil {
+			t.Error("while no slot is free a request takes room for an attempt")
+		}
+		close(leave)
+	})
 }
 
 func TestQueuedDoGivesEverythingBackWhenItsClosureEndsTheGoroutine(t *testing.T) {

@@ -45,7 +45,6 @@ func (w *crew) run(a *attempt) {
 // since it has finished one. Without one that is over if the worker leaves.
 func (w *crew) take(finished, leaves bool) *attempt {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if finished {
 		w.free++
 	}
@@ -61,6 +60,7 @@ func (w *crew) take(finished, leaves bool) *attempt {
 	case leaves:
 		w.free--
 	}
+	w.mu.Unlock()
 	return a
 }
 

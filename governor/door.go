@@ -167,11 +167,11 @@ func (d *door) left(n int, rest bool) {
 	}
 	d.common.leave(n)
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.leave(n)
 	if rest && !d.returning() {
 		d.word.rests()
 	}
+	d.mu.Unlock()
 }
 
 // returning reports whether a request is on its way back. The caller holds mu.

@@ -286,6 +286,19 @@ func (c *core) emit(e event.Event) {
 	c.bus.Emit(e)
 }
 
+// emitFor is emit for what is told of most calls, and mostly to nobody. An Event is large:
+// with one in its frame each caller would be what makes a worker's stack grow.
+func (c *core) emitFor(r *request, k event.Kind, attempt int, d time.Duration, err error) {
+	if c.bus.Wants(k) {
+		c.emitNow(r, k, attempt, d, err)
+	}
+}
+
+//go:noinline
+func (c *core) emitNow(r *request, k event.Kind, attempt int, d time.Duration, err error) {
+	c.emit(event.Event{Kind: k, Request: r.seq, Attempt: attempt, Delay: d, Err: err})
+}
+
 // scopeEvent is emitted by the gate, under its mutex: Emit only queues.
 func (c *core) scopeEvent(k event.Kind, st *scope) {
 	if c.bus.Wants(k) {

@@ -96,22 +96,24 @@ func heldInline[R any](ctx context.Context, g *Plain, ask *Ask, sel string, l *L
 		after: c.door.newest(), seq: c.gate.seq.Load(), began: c.now(),
 	}
 	call := inlined[string, struct{}]{core: c, in: in}
+	defer func() {
+		switch call.stage {
+		case entering:
+			call.retreat() // refused, or a function of the user's has ended this
+		case calling:
+			out := outcome{kind: exited}
+			if p := recover(); p != nil {
+				out = outcome{panicked, &PanicError{p, debug.Stack()}}
+			}
+			t := &rerun[struct{}, R]{fn: holding(l, fn)}
+			call.settle(t, &t.request, out)
+			v, err = t.result()
+			done = true
+		}
+	}()
 	if !call.enter(nil, sel) {
 		return v, nil, false
 	}
-	defer func() {
-		if call.stage != calling {
-			return
-		}
-		out := outcome{kind: exited}
-		if p := recover(); p != nil {
-			out = outcome{panicked, &PanicError{p, debug.Stack()}}
-		}
-		t := &rerun[struct{}, R]{fn: holding(l, fn)}
-		call.settle(t, &t.request, out)
-		v, err = t.result()
-		done = true
-	}()
 	call.stage = calling
 	v, err = fn(in)
 	if err == nil && !in.told() {

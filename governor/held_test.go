@@ -11,6 +11,7 @@ import (
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/limiter"
 )
 
 // heldPaths calls test on the fast path, and with a queue and a listener, which need more.
@@ -203,4 +204,35 @@ func TestJudgeDecidesWhatAnErrorMeansToTheBreaker(t *testing.T) {
 		}
 		g.Close()
 	}
+}
+
+// A limit refuses the fast path after the slot was taken.
+func TestHeldThatALimitRefusesKeepsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := governor.New(governor.PlainConfig{Name: "held", Workers: 1, Limits: []governor.Limit{{Limiter: bucket}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for i := range 3 {
+			var l governor.Lease
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err := governor.Held(ctx, g, "", &l, func(context.Context) (int, error) { return 0, nil })
+			cancel()
+			if took := time.Since(begun); err != nil || took != time.Duration(i)*time.Second {
+				t.Fatalf("call %d: %v after %v", i, err, took)
+			}
+			l.Release(nil)
+		}
+		if n := g.Stats().InFlight; n != 0 {
+			t.Errorf("%d in flight", n)
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

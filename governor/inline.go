@@ -37,11 +37,10 @@ func inline[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 		after: c.door.newest(), seq: c.gate.seq.Load(), began: c.now(),
 	}
 	call := inlined[S, C]{core: c, in: in}
-	if !call.enter(g.conns, sel) {
-		return v, nil, false
-	}
 	defer func() {
 		switch call.stage {
+		case entering:
+			call.retreat() // refused, or a function of the user's has ended this
 		case calling:
 			out := outcome{kind: exited}
 			if p := recover(); p != nil {
@@ -55,6 +54,9 @@ func inline[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 			call.leave() // a function of the user's has ended this
 		}
 	}()
+	if !call.enter(g.conns, sel) {
+		return v, nil, false
+	}
 	call.stage = calling
 	v, err = fn(in, call.loan.Value())
 	if err == nil && call.succeed() {
@@ -85,9 +87,10 @@ type inlined[S comparable, C any] struct {
 type inlineStage uint8
 
 const (
-	settled inlineStage = iota // nothing is to be given back, or somebody is at it
-	calling                    // the closure runs
-	leaving                    // it has returned well
+	settled  inlineStage = iota // nothing is to be given back, or somebody is at it
+	entering                    // it has a slot and has not started
+	calling                     // the closure runs
+	leaving                     // it has returned well
 )
 
 // healthy reports whether nothing is known that speaks against an inline call.
@@ -112,24 +115,22 @@ func (i *inlined[S, C]) enter(conns *pool.Pool[S, C], sel S) bool {
 			return false
 		}
 	}
-	i.stage = leaving
-	defer func() {
-		if i.stage == leaving { // refused, or a function of the user's has ended this
-			if i.charged {
-				c.gate.burn(in.began, in)
-				c.relimit()
-			}
-			if i.conn {
-				i.loan.Unused()
-			}
-			c.vacate(i.cell, i.keeps)
-		}
-	}()
-	if !i.admitted() {
-		return false
-	}
+	i.stage = entering // if it stays so, the caller has it retreat
+	return i.admitted()
+}
+
+// retreat gives back what a call has that does not start.
+func (i *inlined[S, C]) retreat() {
+	c, in := i.core, i.in
 	i.stage = settled
-	return true
+	if i.charged {
+		c.gate.burn(in.began, in)
+		c.relimit()
+	}
+	if i.conn {
+		i.loan.Unused()
+	}
+	c.vacate(i.cell, i.keeps)
 }
 
 // dated reports whether there is a latest start.
@@ -227,7 +228,7 @@ func (c *core) express(r *request, now int64) bool {
 	c.count.submitted.Add(1)
 	if c.bus.Active() {
 		c.used.Store(true)
-		c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
+		c.emitFor(r, event.Submitted, 0, 0, nil)
 	}
 	c.mindStuck()
 	c.start(a, now)
@@ -251,19 +252,22 @@ func (i *inlined[S, C]) succeed() bool {
 	c, in := i.core, i.in
 	now := c.now()
 	took := now - in.began
-	late := c.observe && c.attemptTimeout > 0 && took > int64(c.attemptTimeout)
-	if late || in.Err() != nil || !in.more.CompareAndSwap(nil, &over) {
+	late := c.attemptTimeout > 0 && took >= int64(c.attemptTimeout)
+	// With that, and as long as in has no more, its own Err is that of Do's context.
+	if late || in.Context.Err() != nil || !in.more.CompareAndSwap(nil, &over) {
 		return false
 	}
 	i.stage = leaving
 	if c.retry != nil {
 		c.retry.Budget.End()
 	}
-	if b := bucket(took); b < quick {
-		c.gate.accepted(now, in, i.lax, true)
+	b := bucket(took)
+	if b >= quick || !i.lax { // else it is enough that the cell counts it
+		c.gate.accepted(now, in, i.lax, b < quick)
+	}
+	if b < quick {
 		i.cell.ended[b].Add(1)
 	} else {
-		c.gate.accepted(now, in, i.lax, false)
 		c.count.submitted.Add(1)
 		c.count.started.Add(1)
 		c.waits.add(0)
@@ -347,6 +351,8 @@ func (t *rerun[C, R]) run(a *attempt) error { return call(a, t.request, t.fn, &t
 func (t *rerun[C, R]) completed() {}
 
 func (t *rerun[C, R]) awaited() bool { return false }
+
+func (t *rerun[C, R]) room() *attempt { return nil }
 
 func (t *rerun[C, R]) clear() {
 	var none R

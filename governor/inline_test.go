@@ -621,6 +621,23 @@ func TestPathsLearnTheSameRate(t *testing.T) {
 	}
 }
 
+// Who hung up in mid-call may have left an answer on the wire.
+func TestConnectionOfAnInlineCallWhoseContextEndedIsNotUsedAgain(t *testing.T) {
+	p, opened := ints(nil), 0
+	p.Open = func(context.Context, string) (int, error) { opened++; return opened, nil }
+	direct(t, Config[string, int]{Pool: p}, func(t *testing.T, g *Governor[string, int]) {
+		which := func(_ context.Context, conn int) (int, error) { return conn, nil }
+		Do(t.Context(), g, "", which) // opens it
+		ctx, cancel := context.WithCancel(t.Context())
+		if conn, err := Do(ctx, g, "", func(_ context.Context, conn int) (int, error) { cancel(); return conn, nil }); conn != 1 || err != nil {
+			t.Errorf("got connection %d, %v; want the first", conn, err)
+		}
+		if conn, err := Do(t.Context(), g, "", which); conn != 2 || err != nil {
+			t.Errorf("got connection %d, %v; want a second", conn, err)
+		}
+	})
+}
+
 func TestInlineCallAllocatesItsContextOnly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -24,6 +24,11 @@ func (g *gate) leave(now int64, a *attempt, ok bool, refused []throttle.Scope) (
 		}
 		return false
 	}
+	return g.depart(now, a, ok, refused)
+}
+
+// depart is leave for an attempt that has something to give back, or to tell.
+func (g *gate) depart(now int64, a *attempt, ok bool, refused []throttle.Scope) (wake bool) {
 	sc := a.scopes()
 	g.mu.Lock()
 	defer g.mu.Unlock()

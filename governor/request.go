@@ -44,8 +44,9 @@ func (r *Request[R]) Result(ctx context.Context) (R, error) {
 		return none, err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.val, r.failure()
+	v, err := r.val, r.failure()
+	r.mu.Unlock()
+	return v, err
 }
 
 // clear forgets the value of an attempt whose outcome was not final.
@@ -166,11 +167,15 @@ type task interface {
 	completed() // the request is done; called under no lock, on any goroutine
 
 	awaited() bool // somebody waits for grants on a goroutine of its own
+
+	room() *attempt // for the next attempt, zero; nil: there is none
 }
 
 func (r *request) completed() {}
 
 func (r *request) awaited() bool { return false }
+
+func (r *request) room() *attempt { return nil }
 
 // Done returns a channel that is closed when the request is complete.
 func (r *request) Done() <-chan struct{} {
@@ -300,11 +305,7 @@ func (r *request) wait(ctx context.Context) error {
 	// A closure that is soon over mostly is so when whatever else is ready has had its
 	// turn, which costs a third of what it does to be put to sleep and woken.
 	runtime.Gosched()
-	r.listen(c, ctx.Done())
-	r.mu.Lock()
-	state = r.state
-	r.mu.Unlock()
-	if state == Done { // also if ctx has ended: the result wins
+	if r.listen(c, ctx.Done()) { // also if ctx has ended: the result wins
 		return nil
 	}
 	done := r.Done()
@@ -325,12 +326,12 @@ func (r *request) wait(ctx context.Context) error {
 // has asked for Done; who comes later ends it. The first, and mostly the only, one who
 // waits needs no channel of the request's own: a chime has one place and is used again
 // and again. What is sent there is sent once, by who takes the mark chimed away, and it
-// is taken out before the chime is given back.
-func (r *request) listen(c *core, over <-chan struct{}) {
+// is taken out before the chime is given back. It reports whether the request is done.
+func (r *request) listen(c *core, over <-chan struct{}) (done bool) {
 	r.mu.Lock()
-	if r.state == Done || r.done != nil {
+	if done = r.state == Done; done || r.done != nil {
 		r.mu.Unlock()
-		return
+		return done
 	}
 	chime := c.chime()
 	r.done = chime
@@ -351,6 +352,9 @@ func (r *request) listen(c *core, over <-chan struct{}) {
 		}
 	}
 	c.chimes.Put(chime)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state == Done
 }
 
 // resident reports whether somebody waits for r to be granted. Else a worker is to run

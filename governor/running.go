@@ -42,15 +42,17 @@ func (c *core) untrack(a *attempt) {
 		return
 	}
 	c.runMu.Lock()
-	defer c.runMu.Unlock()
-	defer func() {
-		if c.gate.word.shutting() {
-			c.wakeUp()
-		}
-	}()
-	q := &c.running
+	c.running.remove(a)
+	c.runMu.Unlock()
+	if c.gate.word.shutting() {
+		c.wakeUp()
+	}
+}
+
+// remove takes a out, unless it is out.
+func (q *attempts) remove(a *attempt) {
 	if a.prev == nil && q.head != a {
-		return // it is out
+		return
 	}
 	if a.prev == nil {
 		q.head = a.next

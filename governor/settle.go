@@ -80,9 +80,7 @@ func (c *core) attemptEnded(a *attempt) {
 	if c.observe {
 		c.overdue(a, took)
 	}
-	if c.bus.Wants(event.AttemptEnded) {
-		c.emit(event.Event{Kind: event.AttemptEnded, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(took), Err: err})
-	}
+	c.emitFor(a.r, event.AttemptEnded, a.n, time.Duration(took), err)
 }
 
 // look notes who ended the attempt's context while the closure ran. It does so

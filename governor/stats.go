@@ -176,9 +176,9 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	}
 	r.sel().refs.Add(-1)
 	if err != nil && n == 0 && err != ErrAbandoned && r.cause() != nil {
-		c.emit(event.Event{Kind: event.Cancelled, Request: r.seq, Err: err})
+		c.emitFor(r, event.Cancelled, 0, 0, err)
 	}
-	c.emit(event.Event{Kind: event.Completed, Request: r.seq, Attempt: n, Err: err})
+	c.emitFor(r, event.Completed, n, 0, err)
 	return true
 }
 
@@ -199,7 +199,7 @@ func (c *core) refuse(r *request, err error) {
 // slot is taken.
 func (c *core) moods() {
 	used := c.taken()
-	c.wasBusy = c.used.Swap(false) || c.wasBusy
+	c.wasBusy = consume(&c.used) || c.wasBusy
 	busy, full := used > 0 || c.queue.Len()+c.backoffs > 0, used >= c.slots
 	if c.wasBusy && !busy {
 		c.emit(event.Event{Kind: event.Idle})
