@@ -11,7 +11,7 @@ import (
 
 // V: what it costs to be seen. V1 are the events of a request that nobody hears: the
 // questions that a governor asks before it makes one. V2 is a look at a governor
-// that has calls behind it, one of a thousand in turn.
+// that has calls behind it, one of a thousand in turn; V3 at one in which much waits.
 func init() {
 	add(
 		row{
@@ -21,6 +21,10 @@ func init() {
 		row{
 			id: "V2", what: "Stats of one of 1,000 governors", peer: "a question to a goroutine, and its answer", unit: "ns",
 			target: []bound{{amount, 20_000}}, measure: timed(1, glances, questions),
+		},
+		row{
+			id: "V3", what: "Stats while 100,000 wait, each in a lane of its own", peer: "a question to a goroutine, and its answer", unit: "ns",
+			target: []bound{{amount, 200_000}}, measure: timed(1, crowded, questions),
 		},
 	)
 }
@@ -84,6 +88,26 @@ func glances() (func(int) error, func(), error) {
 		next++
 		return nil
 	}), stop, nil
+}
+
+// crowded looks at a governor that is paused, and so at all that waits.
+func crowded() (func(int) error, func(), error) {
+	const waiting = 100_000
+	g, err := governor.New(governor.PlainConfig{Name: "host", MaxQueue: waiting})
+	if err != nil {
+		return nil, nil, err
+	}
+	g.Pause()
+	for i := range waiting {
+		who := governor.Ask{Tenant: "tenant" + strconv.Itoa(i)}
+		governor.Submit(context.Background(), g.With(who), "", noop)
+	}
+	return each(func() error {
+		if s := g.Stats(); s.Queued != waiting || s.TenantCount != waiting {
+			return errRefused
+		}
+		return nil
+	}), func() { g.Close() }, nil
 }
 
 func questions() (func(int) error, func(), error) {

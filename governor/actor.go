@@ -84,6 +84,7 @@ type core struct {
 	count  counters
 	waits  histogram // from submission, or return to the queue, to start
 	calls  histogram // of closures
+	looks  looks     // what they had counted; guarded by turn
 }
 
 func (c *core) now() int64 { return int64(time.Since(c.gate.base)) }

@@ -17,8 +17,8 @@ type Handle interface {
 	// Name returns Config.Name.
 	Name() string
 
-	// Stats returns a snapshot, taken between two decisions. It looks at every lane,
-	// which is some microseconds with ten and about 10 ms with 100,000.
+	// Stats returns a snapshot, taken between two decisions. It takes the actor some
+	// ten microseconds, however much waits.
 	Stats() Stats
 
 	// Listen calls fn for every event, or those of the given kinds, until stop

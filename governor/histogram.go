@@ -9,9 +9,9 @@ import (
 // histogram counts durations in log-linear buckets, eight to every doubling: a
 // quantile is at most one eighth, or 8 µs, above the truth. What is longer than
 // 2.3 hours counts in the last bucket. It may be used from any goroutine. It
-// takes its memory, 1 KB, with the first duration.
+// takes its memory, 2 KB, with the first duration.
 type histogram struct {
-	counts atomic.Pointer[[buckets]atomic.Uint32]
+	counts atomic.Pointer[[buckets]atomic.Uint64]
 }
 
 const (
@@ -43,7 +43,7 @@ func top(i int) time.Duration {
 func (h *histogram) add(d int64) {
 	c := h.counts.Load()
 	if c == nil {
-		h.counts.CompareAndSwap(nil, new([buckets]atomic.Uint32))
+		h.counts.CompareAndSwap(nil, new([buckets]atomic.Uint64))
 		c = h.counts.Load()
 	}
 	c[bucket(d)].Add(1)
@@ -65,7 +65,7 @@ type tally [buckets]uint64
 func (h *histogram) read() (counts tally) {
 	if c := h.counts.Load(); c != nil {
 		for i := range c {
-			counts[i] = uint64(c[i].Load())
+			counts[i] = c[i].Load()
 		}
 	}
 	return counts
@@ -78,11 +78,14 @@ func (counts *tally) sum() (all uint64) {
 	return all
 }
 
-// summary adds more, which was counted elsewhere, to the first buckets.
-func (counts tally) summary(more ...uint64) (l Latency) {
+// plus adds what was counted elsewhere, to the first buckets.
+func (counts *tally) plus(more ...uint64) {
 	for i, n := range more {
 		counts[i] += n
 	}
+}
+
+func (counts *tally) summary() (l Latency) {
 	l.Count = counts.sum()
 	var seen uint64
 	for i, n := range counts {

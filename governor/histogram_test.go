@@ -18,7 +18,8 @@ func TestHistogramQuantilesAreAtMostAnEighthAboveTheTruth(t *testing.T) {
 			h.add(int64(d))
 		}
 		slices.Sort(ds)
-		got := h.read().summary()
+		counts := h.read()
+		got := counts.summary()
 		for name, q := range map[string]struct {
 			share float64
 			got   time.Duration
@@ -39,7 +40,8 @@ func TestHistogramTakesAnything(t *testing.T) {
 	for _, d := range []int64{-1 << 63, -1, 0, 1<<63 - 1} {
 		h.add(d)
 	}
-	if s := h.read().summary(); s.Count != 4 || s.Max < 2*time.Hour {
+	counts := h.read()
+	if s := counts.summary(); s.Count != 4 || s.Max < 2*time.Hour {
 		t.Errorf("%+v", s)
 	}
 	for i := 1; i < buckets; i++ {

@@ -377,7 +377,7 @@ func (t *rerun[C, R]) result() (v R, err error) {
 
 // inlineStats adds what cells count. waits and calls were read before s, which was
 // read before this.
-func (c *core) inlineStats(s *Stats, waits, calls tally) {
+func (c *core) inlineStats(s *Stats, waits, calls *tally) {
 	sums, all := c.cells.sum()
 	begun := all
 	for in := range c.cells.running {
@@ -392,7 +392,8 @@ func (c *core) inlineStats(s *Stats, waits, calls tally) {
 	m, waited := &c.most, waits.sum()
 	m.submitted, m.started, m.waited = max(m.submitted, s.Submitted), max(m.started, s.Started), max(m.waited, waited+begun)
 	s.Submitted, s.Started = m.submitted, m.started
-	s.Wait, s.Call = waits.summary(m.waited-waited), calls.summary(sums[:]...)
+	waits.plus(m.waited - waited)
+	calls.plus(sums[:]...)
 }
 
 // stuckInline looks for inline calls that run for longer than StuckAfter, and sees

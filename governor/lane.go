@@ -32,6 +32,9 @@ type lane struct {
 	sched      sched.Lane
 	head, tail *request            // in submission order, linked
 	returned   heap.Heap[*history] // of those that came back, where their place was taken
+
+	size  ranked[*lane] // in census.lanes
+	waits *tenant       // of the census; nil until something was in the lane
 }
 
 func newLane(key *laneKey, weight int32) *lane {

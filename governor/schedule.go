@@ -1,17 +1,13 @@
 package governor
 
-import (
-	"cmp"
-	"slices"
+import "github.com/flyball-go/flyball/governor/internal/sched"
 
-	"github.com/flyball-go/flyball/governor/internal/sched"
-)
-
-// queue is the lanes with their requests, and the scheduler, which knows of the lanes
-// alone. It belongs to whoever has the turn.
+// queue is the lanes with their requests, the scheduler, which knows of the lanes
+// alone, and how many wait where. It belongs to whoever has the turn.
 type queue struct {
 	sched.Scheduler
-	lanes lanes
+	lanes  lanes
+	census census
 }
 
 // lane returns the lane of key, nil when there would be more than most.
@@ -35,6 +31,7 @@ func (q *queue) add(l *lane, r *request, counted bool) {
 		l.tell()
 	}
 	q.Add(&l.sched, first, counted)
+	q.census.counted(l)
 }
 
 // remove takes r, which does not start, out of its lane.
@@ -46,6 +43,7 @@ func (q *queue) remove(r *request) {
 		l.tell()
 	}
 	q.Remove(&l.sched, first)
+	q.census.counted(l)
 	q.leave(l)
 }
 
@@ -58,6 +56,7 @@ func (q *queue) started(l *lane) (waited int) {
 		l.tell()
 	}
 	waited = q.Started(&l.sched, r.cost)
+	q.census.counted(l)
 	q.leave(l)
 	return waited
 }
@@ -98,34 +97,4 @@ func (q *queue) owe(d debt) {
 	} else {
 		q.Owe(owes, nil)
 	}
-}
-
-// longest returns the longest lanes, the longest first. It looks at every lane once,
-// and sorts few.
-func (q *queue) longest(most int) (all []LaneStats) {
-	order := func(a, b *lane) int { // one by one: to look at a name costs more than the rest
-		if n := b.sched.Len() - a.sched.Len(); n != 0 {
-			return n
-		}
-		if byTenant := cmp.Compare(a.tenant, b.tenant); byTenant != 0 {
-			return byTenant
-		}
-		return cmp.Compare(a.sel.name, b.sel.name)
-	}
-	var top []*lane
-	full := false // top[most-1] is the last that counts
-	for l := range q.lanes.all {
-		if full && order(l, top[most-1]) >= 0 {
-			continue
-		}
-		if top = append(top, l); len(top) == 2*most {
-			slices.SortFunc(top, order)
-			top, full = top[:most], true
-		}
-	}
-	slices.SortFunc(top, order)
-	for _, l := range top[:min(len(top), most)] {
-		all = append(all, LaneStats{l.sel.name, l.tenant, l.bucket, int(l.priority), l.sched.Len(), l.sched.Parked()})
-	}
-	return all
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/pool"
@@ -25,13 +26,23 @@ type Stats struct {
 	Queued   int `json:"queued"`    // requests that wait, backoffs included
 	MaxQueue int `json:"max_queue"`
 
-	// Lanes are the longest, at most 100; LaneCount is how many there are.
-	Lanes     []LaneStats     `json:"lanes,omitempty"`
-	LaneCount int             `json:"lane_count"`
-	Cooldowns []CooldownStats `json:"cooldowns,omitempty"`
-	Limits    []LimitStats    `json:"limits,omitempty"`
-	Pool      pool.Stats      `json:"pool"`              // zero without one
-	Breaker   string          `json:"breaker,omitempty"` // "" without one, "ready", or its error
+	// Lanes are the longest, and Tenants those of whom most waits in all lanes
+	// together, at most 50 of each, the most first; LaneCount and TenantCount are how
+	// many there are. Where that is more, one that is left out may be longer than the
+	// last that is listed, but not twice as long.
+	Lanes       []LaneStats   `json:"lanes,omitempty"`
+	LaneCount   int           `json:"lane_count"`
+	Tenants     []TenantStats `json:"tenants,omitempty"`
+	TenantCount int           `json:"tenant_count"`
+
+	// Cooldowns are by scope, at most 100; CooldownCount is how many there are. Where
+	// that is more, the host's is listed, and of 1,000 others those that end last.
+	Cooldowns     []CooldownStats `json:"cooldowns,omitempty"`
+	CooldownCount int             `json:"cooldown_count"`
+
+	Limits  []LimitStats  `json:"limits,omitempty"`
+	Pool    pool.Stats    `json:"pool"`              // zero without one
+	Breaker *BreakerStats `json:"breaker,omitempty"` // nil without one
 
 	// Counters since New. Submitted is the sum of the completed ones and those
 	// not yet complete; requests refused at the door count in Refused alone.
@@ -63,6 +74,13 @@ type Stats struct {
 
 	Wait Latency `json:"wait"` // in the queue, per attempt
 	Call Latency `json:"call"` // of closures, per attempt
+
+	// The same of the last minutes: of the time Recent, which is 2 min and at most
+	// 20 s more while Stats is called every 20 s or oftener; else it goes back to an
+	// earlier call, or to New.
+	RecentWait Latency       `json:"recent_wait"`
+	RecentCall Latency       `json:"recent_call"`
+	Recent     time.Duration `json:"recent"`
 }
 
 // LaneStats is one lane. Waiting is how many requests are in it.
@@ -75,6 +93,13 @@ type LaneStats struct {
 	Held     bool   `json:"held,omitempty"` // out of turn: a cooldown, a limit or the pool keeps it
 }
 
+// TenantStats is a tenant of whom something waits, in so many lanes.
+type TenantStats struct {
+	Tenant  string `json:"tenant"`
+	Waiting int    `json:"waiting"`
+	Lanes   int    `json:"lanes"`
+}
+
 // CooldownStats is a scope that is cooling, or on its way back.
 type CooldownStats struct {
 	Scope  throttle.Scope  `json:"scope"`
@@ -83,10 +108,33 @@ type CooldownStats struct {
 	Signal throttle.Signal `json:"signal"`
 }
 
-// LimitStats is one of Config.Limits. Rate is 0 when there is none, or none now.
+// LimitStats is one of Config.Limits, or a pace of the governor's own. Rate is 0 when
+// there is none, or none now; Quota is nil when the limiter knows of none (see
+// limiter.Gauge).
 type LimitStats struct {
-	Per  throttle.Level `json:"per"`
-	Rate float64        `json:"rate"` // permits per second, of the host's key
+	Per   throttle.Level  `json:"per"`
+	Unit  string          `json:"unit,omitempty"`  // Limit.Unit
+	Rate  float64         `json:"rate"`            // permits per second; of a narrower limit than the host's, of a key that has none of its own
+	Quota *throttle.Quota `json:"quota,omitempty"` // of the host: what is left
+
+	// Keys are, of a narrower limit than the host's, those for which most waits, at
+	// most 10.
+	Keys []LimitKeyStats `json:"keys,omitempty"`
+}
+
+// LimitKeyStats is a limit as it is for one selector, tenant or bucket.
+type LimitKeyStats struct {
+	Key   string          `json:"key"`
+	Rate  float64         `json:"rate"`
+	Quota *throttle.Quota `json:"quota,omitempty"`
+}
+
+// BreakerStats is a breaker. Of a Circuit that has no Stats of its own, as a
+// breaker.Breaker has, it says what Ready answers: open or closed, and until when.
+type BreakerStats struct {
+	breaker.Stats
+	Refusing bool   `json:"refusing"`         // calls are refused now; an open one whose time has come lets the next try
+	Answer   string `json:"answer,omitempty"` // what they are told
 }
 
 type counters struct {
@@ -109,7 +157,9 @@ func (c *core) snapshot() Stats {
 	s := Stats{
 		Name: c.name, Time: time.Now(), Paused: c.paused, Closed: c.stage != open,
 		Workers: c.slots, InFlight: c.taken(),
-		Queued: c.queue.Len() + c.backoffs, MaxQueue: c.door.limit(), LaneCount: c.queue.lanes.len(), Lanes: c.queue.longest(100),
+		Queued: c.queue.Len() + c.backoffs, MaxQueue: c.door.limit(),
+		LaneCount: c.queue.lanes.len(), Lanes: c.queue.census.longest(mostListed),
+		TenantCount: c.queue.census.live, Tenants: c.queue.census.waiting(mostListed),
 		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),
 		Limited: n.limited.Load(), Retried: n.retried.Load(), Again: n.again.Load(), GaveUp: n.gaveUp.Load(),
 		Started: n.started.Load(), Submitted: n.submitted.Load(), Refused: n.refused.Load(),
@@ -118,37 +168,123 @@ func (c *core) snapshot() Stats {
 		Clamped: n.clamped.Load(), BadVendor: n.badVendor.Load(), Stuck: n.stuck.Load(),
 		Events: c.bus.Dropped(), Hooks: c.bus.Panics() + n.hookPanics.Load() + c.gate.panics.Load(),
 	}
-	c.inlineStats(&s, waits, calls)
+	c.inlineStats(&s, &waits, &calls)
+	s.Wait, s.Call = waits.summary(), calls.summary()
+	recentWaits, recentCalls, span := c.looks.lately(c.now(), &waits, &calls)
+	s.RecentWait, s.RecentCall, s.Recent = recentWaits.summary(), recentCalls.summary(), span
 	if c.pool != nil {
 		s.Pool = c.pool.stats()
 		s.Hooks += s.Pool.Hooks
 	}
 	if c.breaker != nil {
-		s.Breaker = "ready"
-		if err := c.breaker.Ready(s.Time); err != nil {
-			s.Breaker = err.Error()
-		}
+		s.Breaker = breakerStats(c.breaker, s.Time)
 	}
 	c.gate.snapshot(&s, c.now())
 	return s
 }
 
+const (
+	mostListed    = 50 // lanes, and tenants
+	mostCooldowns = 100
+	mostKeys      = 10 // of a limit
+	mostScopes    = 1000
+)
+
+func breakerStats(b breaker.Circuit, now time.Time) *BreakerStats {
+	s, err := &BreakerStats{}, b.Ready(now)
+	if s.Refusing = err != nil; err != nil {
+		s.Answer = err.Error()
+	}
+	if teller, ok := b.(interface{ Stats() breaker.Stats }); ok {
+		s.Stats = teller.Stats()
+		return s
+	}
+	s.FailureRate, s.SlowRate = -1, -1
+	if s.Refusing {
+		s.State = breaker.Open
+	}
+	if open, ok := errors.AsType[*breaker.OpenError](err); ok {
+		s.Until = open.Until
+	}
+	return s
+}
+
 func (g *gate) snapshot(s *Stats, now int64) {
-	defer func() { // after the lock, for there may be many
-		sortByScope(s.Cooldowns, func(c CooldownStats) throttle.Scope { return c.Scope })
-	}()
+	// After the lock.
+	defer func() { sortByScope(s.Cooldowns, func(c CooldownStats) throttle.Scope { return c.Scope }) }()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, st := range g.table {
+	s.CooldownCount = len(g.table)
+	for _, st := range g.worst() {
 		s.Cooldowns = append(s.Cooldowns, CooldownStats{st.key, [...]string{"cooling", "probing", "ramping"}[st.phase], g.time(st.until), st.signal})
 	}
-	for _, l := range g.limits {
-		ls := LimitStats{Per: l.Per}
-		if r, ok := l.Limiter.(limiter.Rater); ok {
-			ls.Rate = r.Rate(g.time(now), "")
+	t := g.time(now)
+	for i := range g.limits {
+		l := &g.limits[i]
+		ls := LimitStats{Per: l.Per, Unit: l.unit}
+		if ls.Rate, ls.Quota = l.tell(t, ""); l.Per != throttle.Host {
+			ls.Quota = nil
+			for _, key := range s.busiest(l.Per) {
+				rate, quota := l.tell(t, key)
+				ls.Keys = append(ls.Keys, LimitKeyStats{key, rate, quota})
+			}
 		}
 		s.Limits = append(s.Limits, ls)
 	}
+}
+
+// worst returns the scopes to be listed: all, unless they are too many. It looks at a
+// bounded number of them.
+func (g *gate) worst() []*scope {
+	all := g.timers.All() // every one in the table
+	if len(all) <= mostCooldowns {
+		return all
+	}
+	all = slices.Clone(all[:min(len(all), mostScopes)])
+	slices.SortFunc(all, func(a, b *scope) int { return cmp.Compare(b.until, a.until) })
+	all = all[:mostCooldowns]
+	if host := g.table[throttle.Scope{}]; host != nil && !slices.Contains(all, host) {
+		all[mostCooldowns-1] = host
+	}
+	return all
+}
+
+// busiest returns the keys of a level for which most of the listed waits, at most
+// mostKeys.
+func (s *Stats) busiest(level throttle.Level) (keys []string) {
+	add := func(key string) {
+		if len(keys) < mostKeys && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	if level == throttle.Tenant {
+		for _, t := range s.Tenants {
+			add(t.Tenant)
+		}
+		return keys
+	}
+	for _, l := range s.Lanes {
+		if level == throttle.Selector {
+			add(l.Selector)
+		} else {
+			add(l.Bucket)
+		}
+	}
+	return keys
+}
+
+// tell returns what the limiter says of a key.
+func (l *limit) tell(now time.Time, key string) (rate float64, quota *throttle.Quota) {
+	if r, ok := l.Limiter.(limiter.Rater); ok {
+		rate = r.Rate(now, key)
+	}
+	if g, ok := l.Limiter.(limiter.Gauge); ok {
+		if q, known := g.Quota(now, key); known {
+			q.Scope = throttle.Scope{Level: l.Per, Key: key}
+			quota = &q
+		}
+	}
+	return rate, quota
 }
 
 func sortByScope[T any](s []T, of func(T) throttle.Scope) {

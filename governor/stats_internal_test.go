@@ -3,32 +3,174 @@ package governor
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/flyball-go/flyball/governor/internal/sched"
+	"github.com/flyball-go/flyball/throttle"
 )
 
-func TestLongestLanesAreThoseOfAWholeSort(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{0, 1, 9, 10, 11, 19, 20, 21, 1000} {
+// The slow reference counts what is in the lanes.
+func TestCensusIsThatOfALookAtEveryLane(t *testing.T) {
+	const most = 10
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 7))
 		s := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
-		var want []LaneStats
 		sel := &selector{name: "s"}
-		for i := range n {
-			l := s.lane(laneKey{sel: sel, tenant: fmt.Sprint(i)}, n)
-			for range 1 + rng.IntN(1+n/20) {
-				s.add(l, &request{cost: 1}, true)
+		keys := 1 + rng.IntN(200)
+		grow := 5
+		for step := range 6000 {
+			if step%500 == 0 {
+				grow = 3 + rng.IntN(5)
 			}
-			want = append(want, LaneStats{Selector: "s", Tenant: l.tenant, Waiting: l.sched.Len()})
+			switch n := rng.IntN(10); {
+			case n < grow:
+				key := laneKey{sel: sel, tenant: fmt.Sprint(int(float64(keys) * math.Pow(rng.Float64(), 3))), priority: int32(rng.IntN(3))}
+				s.add(s.lane(key, forever), &request{cost: 1, seq: uint64(step)}, true)
+			case n < 8 && s.Len() > 0:
+				s.started(s.next(false))
+			case s.Len() > 0:
+				for l := range s.lanes.all {
+					all := l.all()
+					s.remove(all[rng.IntN(len(all))])
+					break
+				}
+			}
+			if step%97 != 0 {
+				continue
+			}
+			lanes, tenants := map[string]int{}, map[string]TenantStats{}
+			for l := range s.lanes.all {
+				lanes[fmt.Sprint(l.tenant, "/", l.priority)] = l.sched.Len()
+				x := tenants[l.tenant]
+				tenants[l.tenant] = TenantStats{l.tenant, x.Waiting + l.sched.Len(), x.Lanes + 1}
+			}
+			require.Equal(t, len(tenants), s.census.live)
+			require.Equal(t, len(lanes), s.census.lanes.len)
+			require.LessOrEqual(t, len(s.census.byName), 64+2*keys)
+			var told []int
+			for _, l := range s.census.longest(most) {
+				key := fmt.Sprint(l.Tenant, "/", l.Priority)
+				require.Equal(t, lanes[key], l.Waiting)
+				delete(lanes, key)
+				told = append(told, l.Waiting)
+			}
+			largest(t, told, most, slices.Collect(func(yield func(int) bool) {
+				for _, n := range lanes {
+					if !yield(n) {
+						return
+					}
+				}
+			}))
+			told = nil
+			for _, x := range s.census.waiting(most) {
+				require.Equal(t, tenants[x.Tenant], x)
+				delete(tenants, x.Tenant)
+				told = append(told, x.Waiting)
+			}
+			var left []int
+			for _, x := range tenants {
+				left = append(left, x.Waiting)
+			}
+			largest(t, told, most, left)
 		}
-		slices.SortFunc(want, func(a, b LaneStats) int {
-			return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Tenant, b.Tenant))
-		})
-		if got := s.longest(10); !reflect.DeepEqual(got, want[:min(n, 10):min(n, 10)]) {
-			t.Errorf("of %d: %v, want %v", n, got, want[:min(n, 10)])
+	}
+}
+
+// largest checks that told are the largest, as Stats promises, of them and what is left.
+func largest(t *testing.T, told []int, most int, left []int) {
+	t.Helper()
+	require.True(t, slices.IsSortedFunc(told, func(a, b int) int { return cmp.Compare(b, a) }), told)
+	if len(left) == 0 {
+		return
+	}
+	require.Len(t, told, most)
+	require.Less(t, slices.Max(left), 2*told[most-1])
+}
+
+// A tenant with one request at a time is not forgotten each time, and many that do not
+// come back are.
+func TestCensusForgetsTenantsInTheEnd(t *testing.T) {
+	s := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
+	sel := &selector{name: "s"}
+	for i := range 10_000 {
+		s.add(s.lane(laneKey{sel: sel, tenant: fmt.Sprint(i)}, forever), &request{cost: 1}, true)
+		s.started(s.next(false))
+		if n := len(s.census.byName); n > 65 {
+			t.Fatalf("%d tenants are known, and nothing waits", n)
 		}
+	}
+}
+
+func TestLatelyIsTheLastTwoMinutes(t *testing.T) {
+	var m looks
+	var h histogram
+	look := func(now time.Duration) (n uint64, span time.Duration) {
+		all := h.read()
+		waits, runs, span := m.lately(int64(now), &all, &all)
+		require.Equal(t, waits, runs)
+		return waits.sum(), span
+	}
+	// One call a second, and a look a second.
+	for now := time.Second; now < 10*time.Minute; now += time.Second {
+		h.add(int64(now % time.Minute))
+		n, span := look(now)
+		require.Equal(t, uint64(span/time.Second), n, "at %v", now)
+		if now <= 2*time.Minute {
+			require.Equal(t, now, span)
+		} else {
+			require.GreaterOrEqual(t, span, 2*time.Minute, "at %v", now)
+			require.Less(t, span, 2*time.Minute+lookStep, "at %v", now)
+		}
+		require.LessOrEqual(t, len(m), int(recently/lookStep)+2)
+	}
+	// Nobody looks for an hour: then it is since the last look, until others are older
+	// than a step.
+	for range 3600 {
+		h.add(1)
+	}
+	n, span := look(70 * time.Minute)
+	require.Equal(t, uint64(3600), n-uint64((span-time.Hour)/time.Second)+1)
+	require.Greater(t, span, time.Hour)
+	h.add(1)
+	_, span = look(70*time.Minute + lookStep)
+	require.Equal(t, lookStep, span)
+}
+
+func TestCountsDoNotComeRound(t *testing.T) {
+	var h histogram
+	h.add(0)
+	h.counts.Load()[0].Store(math.MaxUint32)
+	h.add(0)
+	if n := h.read(); n.sum() != 1<<32 {
+		t.Errorf("%d, want %d", n.sum(), uint64(1)<<32)
+	}
+}
+
+// With more scopes than are listed the host's is among them, the rest are those that
+// end last, and Stats looks at a bounded number.
+func TestMoreCooldownsThanAreListed(t *testing.T) {
+	g := &gate{table: make(map[throttle.Scope]*scope), base: time.Now()}
+	add := func(sc throttle.Scope, until time.Duration) {
+		st := &scope{key: sc, until: int64(until), at: int64(until)}
+		g.table[sc] = st
+		g.timers.Fix(st)
+	}
+	add(throttle.Scope{}, time.Second)
+	for i := range mostScopes - 1 {
+		add(throttle.Scope{Level: throttle.Tenant, Key: fmt.Sprint(i)}, time.Minute+time.Duration(i)*time.Second)
+	}
+	var s Stats
+	g.snapshot(&s, 0)
+	require.Equal(t, mostScopes, s.CooldownCount)
+	require.Len(t, s.Cooldowns, mostCooldowns)
+	require.Equal(t, throttle.Scope{}, s.Cooldowns[0].Scope)
+	for _, c := range s.Cooldowns[1:] {
+		require.GreaterOrEqual(t, c.Until.Sub(g.base), time.Minute+time.Duration(mostScopes-mostCooldowns)*time.Second)
 	}
 }
