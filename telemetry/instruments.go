@@ -5,6 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/governor"
 )
 
@@ -60,6 +61,12 @@ const (
 	p90
 	p99
 	longest
+	closed // the first of breaker.State
+	_
+	_
+	_
+	_
+	metricsOnly
 	ownLabel // that is not known before
 )
 
@@ -68,6 +75,15 @@ var labels = [ownLabel]attribute.KeyValue{
 	dropped: keyOutcome.String("dropped"), refused: keyOutcome.String("refused"), waited: keyOutcome.String("waited"),
 	idle: keyState.String("idle"), used: keyState.String("used"), opening: keyState.String("opening"), closing: keyState.String("closing"),
 	median: keyQuantile.String("0.5"), p90: keyQuantile.String("0.9"), p99: keyQuantile.String("0.99"), longest: keyQuantile.String("1"),
+}
+
+// breakerLabel is that of a breaker's state.
+func breakerLabel(s breaker.State) label { return closed + label(s) }
+
+func init() {
+	for s := breaker.Closed; s <= breaker.MetricsOnly; s++ {
+		labels[breakerLabel(s)] = keyState.String(s.String())
+	}
 }
 
 // one reads a number without attributes.
@@ -109,13 +125,15 @@ func instruments(scopes int) []instrument {
 
 		{"flyball.cooldown.remaining", "s", "How long a scope cools yet; 0 while its traffic returns.", gauge, remaining(scopes)},
 		{"flyball.cooling", "{scope}", "Scopes that cool, or on their way back.", updown,
-			one(func(s *governor.Stats) int { return len(s.Cooldowns) })},
+			one(func(s *governor.Stats) int { return s.CooldownCount })},
 		{"flyball.queue.length", "{request}", "Requests that wait.", updown,
 			one(func(s *governor.Stats) int { return s.Queued })},
 		{"flyball.queue.limit", "{request}", "How many may wait.", updown,
 			one(func(s *governor.Stats) int { return s.MaxQueue })},
 		{"flyball.queue.lanes", "{lane}", "Lanes that they wait in.", updown,
 			one(func(s *governor.Stats) int { return s.LaneCount })},
+		{"flyball.queue.tenants", "{tenant}", "Tenants of whom requests wait.", updown,
+			one(func(s *governor.Stats) int { return s.TenantCount })},
 		{"flyball.slots.usage", "{slot}", "Closures that run, holds, and opening connections.", updown,
 			one(func(s *governor.Stats) int { return s.InFlight })},
 		{"flyball.slots.limit", "{slot}", "How many may.", updown,
@@ -123,16 +141,24 @@ func instruments(scopes int) []instrument {
 		{"flyball.paused", "{governor}", "1 while starts are suspended by hand.", updown,
 			func(s *governor.Stats, e emit) { e(bit(s.Paused), noLabel) }},
 		{"flyball.limit.rate", "{permit}/s", "The rate that a limit keeps at present.", gauge, rates},
+		{"flyball.limit.remaining", "{permit}", "What is left of a limit of the host, where that is known.", gauge, left},
 		{"flyball.breaker.refusing", "{breaker}", "1 while the breaker refuses calls.", updown,
 			func(s *governor.Stats, e emit) {
-				if s.Breaker != "" {
-					e(bit(s.Breaker != "ready"), noLabel)
+				if s.Breaker != nil {
+					e(bit(s.Breaker.Refusing), noLabel)
 				}
 			}},
-		{"flyball.wait.quantile", "s", "How long attempts waited in the queue: quantiles since the governor was made.", gauge,
-			func(s *governor.Stats, e emit) { quantiles(s.Wait, e) }},
-		{"flyball.call.quantile", "s", "How long closures ran: quantiles since the governor was made.", gauge,
-			func(s *governor.Stats, e emit) { quantiles(s.Call, e) }},
+		{"flyball.breaker.state", "{breaker}", "1 for the state that the breaker is in, 0 for the others.", updown, states},
+		{"flyball.breaker.remaining", "s", "How long an open breaker refuses calls yet, where that is known.", gauge,
+			func(s *governor.Stats, e emit) {
+				if b := s.Breaker; b != nil && b.Refusing && !b.Until.IsZero() {
+					e(max(0, b.Until.Sub(s.Time)).Seconds(), noLabel)
+				}
+			}},
+		{"flyball.wait.quantile", "s", "How long attempts waited in the queue: quantiles of the last minutes.", gauge,
+			func(s *governor.Stats, e emit) { quantiles(s.RecentWait, e) }},
+		{"flyball.call.quantile", "s", "How long closures ran: quantiles of the last minutes.", gauge,
+			func(s *governor.Stats, e emit) { quantiles(s.RecentCall, e) }},
 
 		{"flyball.pool.connections", "{connection}", "Connections, by state.", updown, pooled(func(s *governor.Stats, e emit) {
 			e(float64(s.Pool.Idle), idle)
@@ -188,6 +214,22 @@ func rates(s *governor.Stats, e emit) {
 	for i, l := range s.Limits {
 		if l.Rate > 0 {
 			e(l.Rate, ownLabel, keyLimit.Int(i), keyLevel.String(l.Per.String()))
+		}
+	}
+}
+
+func left(s *governor.Stats, e emit) {
+	for i, l := range s.Limits {
+		if l.Quota != nil && l.Quota.Remaining >= 0 {
+			e(float64(l.Quota.Remaining), ownLabel, keyLimit.Int(i), keyLevel.String(l.Per.String()))
+		}
+	}
+}
+
+func states(s *governor.Stats, e emit) {
+	if s.Breaker != nil {
+		for st := breaker.Closed; st <= breaker.MetricsOnly; st++ {
+			e(bit(s.Breaker.State == st), breakerLabel(st))
 		}
 	}
 }

@@ -16,9 +16,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/pool"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // page is where the names are told. They are a promise: dashboards and alerts are
@@ -121,8 +123,9 @@ func attributes(t *testing.T) map[string][]string {
 		}
 	}
 	s := governor.Stats{
-		Breaker: "open", Observe: true, Cooldowns: make([]governor.CooldownStats, 1), Limits: []governor.LimitStats{{Rate: 1}},
-		Pool: pool.Stats{Max: 1}, Wait: governor.Latency{Count: 1}, Call: governor.Latency{Count: 1},
+		Breaker: &governor.BreakerStats{Stats: breaker.Stats{Until: time.Now()}, Refusing: true}, Observe: true, Cooldowns: make([]governor.CooldownStats, 1),
+		Limits: []governor.LimitStats{{Rate: 1, Quota: &throttle.Quota{Remaining: 1}}},
+		Pool:   pool.Stats{Max: 1}, RecentWait: governor.Latency{Count: 1}, RecentCall: governor.Latency{Count: 1},
 	}
 	for _, i := range instruments(1) {
 		n := 0

@@ -30,7 +30,7 @@ type reading map[string]float64
 
 // additive are the metrics that go up and down, and are added up over governors.
 var additive = map[string]bool{
-	"flyball.cooling": true, "flyball.queue.length": true, "flyball.queue.limit": true, "flyball.queue.lanes": true,
+	"flyball.cooling": true, "flyball.queue.length": true, "flyball.queue.limit": true, "flyball.queue.lanes": true, "flyball.queue.tenants": true, "flyball.breaker.state": true,
 	"flyball.slots.usage": true, "flyball.slots.limit": true, "flyball.paused": true, "flyball.breaker.refusing": true,
 	"flyball.pool.connections": true, "flyball.pool.limit": true,
 }
@@ -170,15 +170,15 @@ func TestMetricsSayWhatStatsSay(t *testing.T) {
 				got.take(t, metric, "governor=acme,quantile="+name, d.Seconds())
 			}
 		}
-		q("flyball.wait.quantile", s.Wait)
-		q("flyball.call.quantile", s.Call)
+		q("flyball.wait.quantile", s.RecentWait)
+		q("flyball.call.quantile", s.RecentCall)
 		for name, v := range map[string]float64{
 			"requests.submitted": float64(s.Submitted), "requests.gave_up": float64(s.GaveUp), "requests.overflowed": float64(s.Overflow),
 			"attempts.started": float64(s.Started), "attempts.limited": float64(s.Limited), "attempts.retried": float64(s.Retried),
 			"attempts.again": float64(s.Again), "attempts.stuck": float64(s.Stuck), "panics": float64(s.Panics),
 			"hook.panics": float64(s.Hooks + s.BadVendor), "events.dropped": float64(s.Events), "cooldowns": float64(s.Episodes),
-			"delays.clamped": float64(s.Clamped), "cooling": float64(len(s.Cooldowns)), "queue.length": float64(s.Queued),
-			"queue.limit": 20, "queue.lanes": float64(s.LaneCount), "slots.usage": float64(s.InFlight), "slots.limit": 3,
+			"delays.clamped": float64(s.Clamped), "cooling": float64(s.CooldownCount), "queue.length": float64(s.Queued),
+			"queue.limit": 20, "queue.lanes": float64(s.LaneCount), "queue.tenants": float64(s.TenantCount), "slots.usage": float64(s.InFlight), "slots.limit": 3,
 			"paused": 0, "breaker.refusing": 0,
 			"pool.limit": 3, "pool.created": float64(s.Pool.Created), "pool.failed": float64(s.Pool.Failed),
 			"pool.reused": float64(s.Pool.Reused), "pool.stolen": float64(s.Pool.Stolen), "pool.discarded": float64(s.Pool.Discarded),
@@ -191,7 +191,11 @@ func TestMetricsSayWhatStatsSay(t *testing.T) {
 		for state, v := range map[string]int{"idle": s.Pool.Idle, "used": s.Pool.InUse, "opening": s.Pool.Opening, "closing": s.Pool.Closing} {
 			got.take(t, "flyball.pool.connections", "governor=acme,state="+state, float64(v))
 		}
+		for _, state := range []string{"closed", "open", "half-open", "disabled", "forced-open", "metrics-only"} {
+			got.take(t, "flyball.breaker.state", "governor=acme,state="+state, map[string]float64{"closed": 1}[state])
+		}
 		got.take(t, "flyball.limit.rate", "governor=acme,level=host,limit=0", 100)
+		got.take(t, "flyball.limit.remaining", "governor=acme,level=host,limit=0", float64(s.Limits[0].Quota.Remaining))
 		got.take(t, "flyball.cooldown.remaining", "governor=acme,level=tenant,phase=cooling,scope=tenant:ann", 39)
 		require.Empty(t, got, "nothing else is measured")
 	})
@@ -205,6 +209,21 @@ func (r reading) take(t *testing.T, name, attrs string, want float64) {
 	require.True(t, ok, "no %s in %v", key, r)
 	require.InDelta(t, want, got, 1e-9, key)
 	delete(r, key)
+}
+
+func TestAnOpenBreakerIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel, reader := measured(t, telemetry.Config{})
+		b, err := breaker.New(breaker.Config{Initial: breaker.Open})
+		require.NoError(t, err)
+		watch(t, tel, plain(t, governor.PlainConfig{Name: "acme", Breaker: b}))
+		time.Sleep(20 * time.Second)
+		got := read(t, reader)
+		got.take(t, "flyball.breaker.refusing", "governor=acme", 1)
+		got.take(t, "flyball.breaker.state", "governor=acme,state=open", 1)
+		got.take(t, "flyball.breaker.state", "governor=acme,state=closed", 0)
+		got.take(t, "flyball.breaker.remaining", "governor=acme", 40)
+	})
 }
 
 func TestObserveModeTellsWhatItWouldHaveDone(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -30,9 +31,15 @@ const (
 	rulesFile     = "../../telemetry/prometheus/flyball.rules.yml"
 )
 
-// queries are those of the dashboard, as Grafana sends them, and the metric and the
-// label of its variable.
-func queries(t *testing.T) (all []string, metric, label string) {
+// asked is a query of the dashboard, as Grafana sends it, and the labels that its
+// legend names.
+type asked struct {
+	query  string
+	legend []string
+}
+
+// queries are those of the dashboard, and the metric and the label of its variable.
+func queries(t *testing.T) (all []asked, metric, label string) {
 	t.Helper()
 	text, err := os.ReadFile(dashboardFile)
 	if err != nil {
@@ -46,7 +53,7 @@ func queries(t *testing.T) (all []string, metric, label string) {
 		}
 		Panels []struct {
 			Title   string
-			Targets []struct{ Expr string }
+			Targets []struct{ Expr, LegendFormat string }
 		}
 	}
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -57,7 +64,11 @@ func queries(t *testing.T) (all []string, metric, label string) {
 			t.Errorf("the panel %q asks nothing", p.Title)
 		}
 		for _, q := range p.Targets {
-			all = append(all, strings.NewReplacer("$__rate_interval", "1m", "$governor", ".*").Replace(q.Expr))
+			a := asked{query: strings.NewReplacer("$__rate_interval", "1m", "$governor", ".*").Replace(q.Expr)}
+			for _, m := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(q.LegendFormat, -1) {
+				a.legend = append(a.legend, m[1])
+			}
+			all = append(all, a)
 		}
 	}
 	for _, v := range d.Templating.List {
@@ -112,6 +123,10 @@ func TestEveryQueryHasDataAndEveryAlertFires(t *testing.T) {
 		v, err := p.Query(t, `flyball_panics_total{flyball_governor="acme"}`)
 		return err == nil && len(v) == 1
 	})
+	time.Sleep(2 * time.Second) // some evaluations
+	if early := alertsOf(t, p); len(early) > 0 {
+		t.Errorf("alerts while all is well: %+v", early)
+	}
 	happen(t, s.Telemetry, acme, busy)
 
 	all, metric, label := queries(t)
@@ -119,10 +134,17 @@ func TestEveryQueryHasDataAndEveryAlertFires(t *testing.T) {
 		t.Fatalf("only %d queries", len(all))
 	}
 	for _, q := range all {
-		p.Eventually(t, q, func() bool {
-			v, err := p.Query(t, q)
+		p.Eventually(t, q.query, func() bool {
+			v, err := p.Query(t, q.query)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for _, sample := range v {
+				for _, label := range q.legend {
+					if sample.Labels[label] == "" {
+						t.Fatalf("%s: the legend names %s, of which %v has none", q.query, label, sample.Labels)
+					}
+				}
 			}
 			return len(v) > 0
 		})
@@ -130,20 +152,52 @@ func TestEveryQueryHasDataAndEveryAlertFires(t *testing.T) {
 	if names, err := p.Values(label, metric); err != nil || !slices.Equal(names, []string{"acme", "busy", "watched"}) {
 		t.Errorf("the dashboard can choose among %v, %v", names, err)
 	}
-	p.Eventually(t, "every alert fires", func() bool {
-		firing, err := p.Firing()
-		if err != nil {
-			t.Fatal(err)
+	if told := slices.Sorted(maps.Keys(about)); !slices.Equal(told, slices.Sorted(slices.Values(alerts))) {
+		t.Errorf("the rules are %v, want %v", alerts, told)
+	}
+	var last map[string][]string
+	p.Eventually(t, "every alert fires, of whom it is about", func() bool {
+		firing := map[string][]string{}
+		for _, a := range alertsOf(t, p) {
+			name, of := a.Labels["alertname"], a.Labels["flyball_governor"]
+			if a.State != "firing" {
+				continue
+			}
+			firing[name] = append(firing[name], of)
+			for _, text := range a.Annotations {
+				if strings.Contains(text, "{{") || strings.Contains(text, "no value") {
+					t.Fatalf("%s says %q", name, text)
+				}
+			}
+			if !strings.Contains(a.Annotations["summary"], of) {
+				t.Fatalf("%s says %q, and not that it is about %s", name, a.Annotations["summary"], of)
+			}
 		}
-		missing := slices.DeleteFunc(slices.Clone(alerts), func(a string) bool { return firing[a] })
-		if len(missing) > 0 {
-			t.Log("not yet firing:", missing)
+		if !maps.EqualFunc(firing, last, slices.Equal) {
+			t.Log("firing:", firing)
 		}
-		return len(missing) == 0
+		last = firing
+		return maps.EqualFunc(firing, about, slices.Equal)
 	})
 	for _, g := range []governor.Handle{acme, busy, watched} {
 		same(t, p, g)
 	}
+}
+
+// about are the alerts, and the governors that make them fire.
+var about = map[string][]string{
+	"FlyballCoolingForLong": {"acme"}, "FlyballBreakerRefuses": {"acme"}, "FlyballRequestsGivenUp": {"acme"}, "FlyballEventsDropped": {"acme"},
+	"FlyballPanics": {"acme"}, "FlyballQueueAlmostFull": {"busy"}, "FlyballRequestsOverflow": {"busy"}, "FlyballCallsStuck": {"busy"},
+	"FlyballPoolExhausted": {"busy"},
+}
+
+func alertsOf(t *testing.T, p *promtest.Server) []promtest.Alert {
+	t.Helper()
+	all, err := p.Alerts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // same compares what Prometheus knows of a governor with its Stats.
@@ -166,10 +220,10 @@ func same(t *testing.T, p *promtest.Server, g governor.Handle) {
 		`flyball_cooling{flyball_governor="NAME"}`:                                          float64(len(s.Cooldowns)),
 		`flyball_queue_length{flyball_governor="NAME"}`:                                     float64(s.Queued),
 		`flyball_slots_usage{flyball_governor="NAME"}`:                                      float64(s.InFlight),
-		`flyball_call_quantile_seconds{flyball_governor="NAME",flyball_quantile="0.99"}`:    s.Call.P99.Seconds(),
+		`flyball_call_quantile_seconds{flyball_governor="NAME",flyball_quantile="0.99"}`:    s.RecentCall.P99.Seconds(),
 	} {
 		query = strings.ReplaceAll(query, "NAME", g.Name())
-		if s.Call.Count == 0 && strings.Contains(query, "quantile") {
+		if s.RecentCall.Count == 0 && strings.Contains(query, "quantile") {
 			continue
 		}
 		var got []promtest.Sample

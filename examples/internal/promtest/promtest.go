@@ -132,22 +132,17 @@ func (s *Server) Values(label, metric string) (all []string, err error) {
 	return all, err
 }
 
-// Firing returns the names of the alerts that fire.
-func (s *Server) Firing() (map[string]bool, error) {
-	var data struct {
-		Alerts []struct {
-			Labels map[string]string
-			State  string
-		}
-	}
+// Alert is one that fires, or is about to.
+type Alert struct {
+	State               string // "firing" or "pending"
+	Labels, Annotations map[string]string
+}
+
+// Alerts returns those that there are.
+func (s *Server) Alerts() ([]Alert, error) {
+	var data struct{ Alerts []Alert }
 	err := s.get("alerts", &data)
-	firing := map[string]bool{}
-	for _, a := range data.Alerts {
-		if a.State == "firing" {
-			firing[a.Labels["alertname"]] = true
-		}
-	}
-	return firing, err
+	return data.Alerts, err
 }
 
 func (s *Server) get(path string, data any) error {
