@@ -88,6 +88,10 @@ func (t *texts) walk(v reflect.Value, most int) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(t.clean(v.String()))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			t.walk(v.Elem(), most)
+		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Field(i).CanSet() {

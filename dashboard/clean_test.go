@@ -1,10 +1,14 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 func TestCleaned(t *testing.T) {
@@ -69,5 +73,21 @@ func TestTextsForgetsBeforeItIsLarge(t *testing.T) {
 	}
 	if len(known.known) > 4096 {
 		t.Errorf("knows %d", len(known.known))
+	}
+}
+
+// What a peer sends may be anywhere in its answer.
+func TestCleanAllReachesEveryText(t *testing.T) {
+	const secret = "token=abcdefgh"
+	v := Detail{Lanes: []governor.LaneStats{{Tenant: secret}}, Tenants: []Tenant{{Name: secret}}, Limits: []Limit{{Key: secret}}}
+	v.BreakerWhy, v.Stats.Breaker = secret, &governor.BreakerStats{Answer: secret}
+	v.Stats.Limits = []governor.LimitStats{{Quota: &throttle.Quota{Name: secret}}}
+	new(texts).cleanAll(&v, maxList)
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(b), "abcdefgh") {
+		t.Errorf("%s", b)
 	}
 }

@@ -176,7 +176,7 @@ func TestStateTellsWhatStatsTell(t *testing.T) {
 		st, s := g.Stats(), o.Governors[0]
 		want := dashboard.Summary{
 			ID: "acme", Name: "acme", Process: "test", State: "cooling", Queued: 3, MaxQueue: 10000, Workers: 16, Quota: 50,
-			Rate: s.Rate, Started: 23, Succeeded: 20, Failed: 3, Episodes: 1, Cooling: 1,
+			Rate: s.Rate, Started: 23, Succeeded: 20, Failed: 3, Episodes: 1, Cooling: 1, Cooled: 3000,
 			CallP50: float64(st.Call.P50.Microseconds()) / 1000, CallP99: float64(st.Call.P99.Microseconds()) / 1000, WaitP99: float64(st.Wait.P99.Microseconds()) / 1000,
 			Cooldowns: s.Cooldowns, Spark: s.Spark,
 		}
@@ -195,10 +195,13 @@ func TestStateTellsWhatStatsTell(t *testing.T) {
 		}
 
 		t2 := get[dashboard.Detail](t, d, "/state.json?governor=acme")
+		if l := t2.Limits; len(l) != 1 || l[0] != (dashboard.Limit{Per: "host", Rate: 50, Limit: 100, Remaining: 100, Window: 2000}) {
+			t.Errorf("limits %+v", l)
+		}
 		if t2.Stats.Started != st.Started || t2.Stats.Submitted != st.Submitted || t2.Stats.Call != st.Call || t2.Stats.Wait != st.Wait {
 			t.Errorf("%+v, want %+v", t2.Stats, st)
 		}
-		if tenants := fmt.Sprint(t2.Tenants); tenants != "[{two 2 1 0} {one 1 1 0}]" || len(t2.Lanes) != 2 || t2.LaneCount != 2 {
+		if tenants := fmt.Sprint(t2.Tenants); tenants != "[{two 2 1} {one 1 1}]" || len(t2.Lanes) != 2 || t2.LaneCount != 2 {
 			t.Errorf("tenants %s, lanes %+v", tenants, t2.Lanes)
 		}
 		if i := slices.IndexFunc(t2.Errors, func(e dashboard.Errors) bool { return e.Kind == "failed" }); t2.Errors[i] != (dashboard.Errors{Kind: "failed", Total: 3, Recent: 3}) {

@@ -45,7 +45,8 @@ type entry struct {
 	base    governor.Stats // at the last point
 	points  ring[point]
 	journal journal
-	opened  time.Time // until when the breaker is open, as far as was told
+	why     string    // what opened the breaker last
+	opened  time.Time // when
 
 	// early are the events that the journal began with and that may be heard again,
 	// last the time of the latest; see again, mu does not guard them.
@@ -141,8 +142,15 @@ func (e *entry) noted(d *Dashboard, ev event.Event) {
 	defer e.mu.Unlock()
 	e.journal.add(told, ev.Kind, d.ticked()+1)
 	switch ev.Kind {
-	case event.BreakerState, event.BreakerSet, event.BreakerRefused:
-		e.opened = ev.Until
+	case event.BreakerRate:
+		e.why = told.Source
+	case event.BreakerState:
+		e.opened = ev.Time
+		if told.Error != "" {
+			e.why = told.Error
+		}
+	case event.BreakerSet:
+		e.why, e.opened = "opened by hand", ev.Time
 	}
 }
 
@@ -159,7 +167,7 @@ func (e *entry) sampled(s governor.Stats, tick uint64, add bool) {
 		e.points.push(newPoint(&e.base, &s, tick, span))
 	}
 	e.base = s
-	e.base.Lanes, e.base.Cooldowns, e.base.Limits = nil, nil, nil
+	e.base.Lanes, e.base.Tenants, e.base.Cooldowns, e.base.Limits, e.base.Breaker = nil, nil, nil, nil, nil
 }
 
 // point is a second of a governor's life.

@@ -110,6 +110,7 @@ func (p *peer) view(now time.Time) (Peer, []Summary) {
 	all := append([]Summary(nil), p.known.Governors...)
 	for i := range all {
 		age := ms(age)
+		all[i].BreakerLeft = max(0, all[i].BreakerLeft-age)
 		all[i].Cooldowns = append([]Cooldown(nil), all[i].Cooldowns...)
 		for k := range all[i].Cooldowns {
 			c := &all[i].Cooldowns[k]

@@ -51,13 +51,19 @@ type Summary struct {
 	Episodes  uint64 `json:"episodes"` // cooldowns begun
 
 	Refusals  uint64     `json:"refusals"` // attempts that the vendor refused, over the last minute
-	CallP50   float64    `json:"call_p50"`
+	CallP50   float64    `json:"call_p50"` // over the last minutes: Stats.Recent
 	CallP99   float64    `json:"call_p99"`
 	WaitP99   float64    `json:"wait_p99"`
-	Breaker   string     `json:"breaker,omitempty"` // "closed" or "open"; "" without one
 	Observe   bool       `json:"observe,omitempty"`
+	Cooled    float64    `json:"cooled"`              // for how long of Config.History the host cooled
 	Cooldowns []Cooldown `json:"cooldowns,omitempty"` // at most 3; those of a Detail at most 50
 	Cooling   int        `json:"cooling"`             // how many scopes cool, probe or ramp
+
+	Breaker        string  `json:"breaker,omitempty"` // a breaker.State; "" without one
+	BreakerRefuses bool    `json:"breaker_refuses,omitempty"`
+	BreakerLeft    float64 `json:"breaker_left,omitempty"`   // until it lets a call try; 0 when nobody knows
+	BreakerLength  float64 `json:"breaker_length,omitempty"` // from when it opened until then
+	BreakerWhy     string  `json:"breaker_why,omitempty"`    // what opened it
 
 	Spark []float32 `json:"spark,omitempty"` // Rate of each of the last 60 s
 }
@@ -86,12 +92,11 @@ type Detail struct {
 	Stats governor.Stats `json:"stats"`
 
 	Lanes       []governor.LaneStats `json:"lanes"`      // the longest, at most 20
-	Tenants     []Tenant             `json:"tenants"`    // those with most waiting in the 100 longest lanes, at most 20
 	LaneCount   int                  `json:"lane_count"` // all
+	Tenants     []Tenant             `json:"tenants"`    // those with most waiting, at most 20
+	TenantCount int                  `json:"tenant_count"`
 	Limits      []Limit              `json:"limits"`
 	Errors      []Errors             `json:"errors"`
-	BreakerSays string               `json:"breaker_says,omitempty"` // why it is open
-	BreakerLeft float64              `json:"breaker_left,omitempty"` // until it may close
 
 	History History `json:"history"`
 	Events  []Event `json:"events"`
@@ -102,13 +107,19 @@ type Tenant struct {
 	Name    string `json:"name"`
 	Waiting int    `json:"waiting"`
 	Lanes   int    `json:"lanes"`
-	Held    int    `json:"held"` // of these, by a cooldown, a limit or the pool
 }
 
-// Limit is a limit of a governor.
+// Limit is a limit of a governor: of all requests, or of those with one key, which is
+// a selector, a tenant or a bucket.
 type Limit struct {
-	Per  string  `json:"per"`
-	Rate float64 `json:"rate"` // permits per second; 0 when not known
+	Per       string  `json:"per"`
+	Key       string  `json:"key,omitempty"`
+	Unit      string  `json:"unit,omitempty"`   // of what it counts; "" for calls
+	Rate      float64 `json:"rate"`             // permits per second; 0 when not known
+	Limit     int64   `json:"limit"`            // in a window; -1 when not known
+	Remaining int64   `json:"remaining"`        // of it; -1 when not known
+	Window    float64 `json:"window,omitempty"` // 0 when not known
+	Left      float64 `json:"left,omitempty"`   // of the window, where it ends at one time
 }
 
 // Errors counts what went wrong in one way: "limited" (attempts that the vendor

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,13 +49,15 @@ func (d *Dashboard) summaryLocked(e *entry, now time.Time, most int) Summary {
 		ID: e.id, Name: d.texts.clean(e.handle.Name()), Process: d.cfg.Process, State: state(st),
 		Queued: st.Queued, MaxQueue: st.MaxQueue, InFlight: st.InFlight, Workers: st.Workers,
 		Quota: quota(st), Started: st.Started, Succeeded: st.Succeeded, Limited: st.Limited, Failed: st.Failed, Episodes: st.Episodes,
-		CallP50: ms(st.Call.P50), CallP99: ms(st.Call.P99), WaitP99: ms(st.Wait.P99), Observe: st.Observe,
-		Cooling: len(st.Cooldowns), Cooldowns: d.cooldowns(st, now, most),
+		CallP50: ms(st.RecentCall.P50), CallP99: ms(st.RecentCall.P99), WaitP99: ms(st.RecentWait.P99), Observe: st.Observe,
+		Cooling: st.CooldownCount, Cooldowns: d.cooldowns(st, now, most),
 	}
-	if st.Breaker != "" {
-		s.Breaker = "closed"
-		if st.Breaker != ready {
-			s.Breaker = "open"
+	if b := st.Breaker; b != nil {
+		s.Breaker, s.BreakerRefuses = b.State.String(), b.Refusing
+		if b.Refusing {
+			if s.BreakerLeft, s.BreakerWhy = ms(b.Until.Sub(now)), e.why; !e.opened.IsZero() {
+				s.BreakerLength = ms(b.Until.Sub(e.opened))
+			}
 		}
 	}
 	var span, started float64
@@ -71,11 +74,13 @@ func (d *Dashboard) summaryLocked(e *entry, now time.Time, most int) Summary {
 	if span > 0 {
 		s.Rate = float64(round(started * 1000 / span))
 	}
+	for i := range n {
+		if p := e.points.at(i); p.cooling {
+			s.Cooled += float64(p.span)
+		}
+	}
 	return s
 }
-
-// ready is what Stats says of a breaker that lets calls pass.
-const ready = "ready"
 
 func state(s *governor.Stats) string {
 	partly := false
@@ -93,7 +98,7 @@ func state(s *governor.Stats) string {
 		return "closed"
 	case s.Paused:
 		return "paused"
-	case s.Breaker != "" && s.Breaker != ready:
+	case s.Breaker != nil && s.Breaker.Refusing:
 		return "breaker"
 	case host != "":
 		return host
@@ -141,18 +146,15 @@ func (d *Dashboard) detail(e *entry, after uint64) Detail {
 	tick := d.ticked()
 	t := Detail{Time: d.now(), Cursor: d.cursor(tick), Stats: e.stats, LaneCount: e.stats.LaneCount}
 	t.Summary = d.summaryLocked(e, t.Time, topCooldowns)
-	t.Lanes, t.Tenants = d.lanes(e.stats.Lanes)
-	for _, l := range e.stats.Limits {
-		t.Limits = append(t.Limits, Limit{l.Per.String(), l.Rate})
+	t.Lanes, t.Tenants, t.TenantCount = d.lanes(e.stats.Lanes), d.tenants(e.stats.Tenants), e.stats.TenantCount
+	t.Limits = d.limits(e.stats.Limits, t.Time)
+	t.Stats.Lanes, t.Stats.Tenants, t.Stats.Cooldowns, t.Stats.Limits = nil, nil, nil, nil
+	t.Stats.Name = t.Name
+	if b := e.stats.Breaker; b != nil {
+		own := *b
+		own.Answer = d.texts.clean(b.Answer)
+		t.Stats.Breaker = &own
 	}
-	if t.Breaker == "open" {
-		t.BreakerSays = d.texts.clean(e.stats.Breaker)
-		if !e.opened.IsZero() {
-			t.BreakerLeft = ms(e.opened.Sub(t.Time))
-		}
-	}
-	t.Stats.Lanes, t.Stats.Cooldowns, t.Stats.Limits = nil, nil, nil
-	t.Stats.Name, t.Stats.Breaker = t.Name, d.texts.clean(e.stats.Breaker)
 	t.Errors = e.errorsLocked()
 	t.History = e.historyLocked(after)
 	t.History.Span = ms(d.cfg.History)
@@ -160,28 +162,48 @@ func (d *Dashboard) detail(e *entry, after uint64) Detail {
 	return t
 }
 
-func (d *Dashboard) lanes(all []governor.LaneStats) (lanes []governor.LaneStats, tenants []Tenant) {
-	at := map[string]int{}
-	for i, l := range all {
+func (d *Dashboard) lanes(all []governor.LaneStats) []governor.LaneStats {
+	all = slices.Clone(all[:min(len(all), topLanes)])
+	for i := range all {
+		l := &all[i]
 		l.Selector, l.Tenant, l.Bucket = d.texts.clean(l.Selector), d.texts.clean(l.Tenant), d.texts.clean(l.Bucket)
-		if i < topLanes {
-			lanes = append(lanes, l)
+	}
+	return all
+}
+
+func (d *Dashboard) tenants(all []governor.TenantStats) (told []Tenant) {
+	for _, t := range all[:min(len(all), topLanes)] {
+		told = append(told, Tenant{d.texts.clean(t.Tenant), t.Waiting, t.Lanes})
+	}
+	return told
+}
+
+// limits are a row for each that the host has, and for the keys of the others.
+func (d *Dashboard) limits(all []governor.LimitStats, now time.Time) (told []Limit) {
+	for _, l := range all {
+		row := Limit{Per: l.Per.String(), Unit: d.texts.clean(l.Unit)}
+		if l.Per == throttle.Host || len(l.Keys) == 0 {
+			told = append(told, row.with(l.Rate, l.Quota, now))
 		}
-		n, have := at[l.Tenant]
-		if !have {
-			n = len(tenants)
-			at[l.Tenant] = n
-			tenants = append(tenants, Tenant{Name: l.Tenant})
-		}
-		t := &tenants[n]
-		t.Waiting += l.Waiting
-		t.Lanes++
-		if l.Held {
-			t.Held++
+		for _, k := range l.Keys {
+			row.Key = d.texts.clean(k.Key)
+			told = append(told, row.with(k.Rate, k.Quota, now))
 		}
 	}
-	slices.SortStableFunc(tenants, func(a, b Tenant) int { return cmp.Compare(b.Waiting, a.Waiting) })
-	return lanes, tenants[:min(len(tenants), topLanes)]
+	return told
+}
+
+func (l Limit) with(rate float64, q *throttle.Quota, now time.Time) Limit {
+	if l.Limit, l.Remaining = -1, -1; !math.IsInf(rate, 0) { // of which JSON has none
+		l.Rate = rate
+	}
+	if q != nil {
+		l.Limit, l.Remaining, l.Window = q.Limit, q.Remaining, ms(q.Window)
+		if !q.Reset.IsZero() {
+			l.Left = ms(q.Reset.Sub(now))
+		}
+	}
+	return l
 }
 
 func (e *entry) errorsLocked() []Errors {

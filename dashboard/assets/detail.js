@@ -3,7 +3,7 @@
 import { attr, cells, gauge, h, list, show, table, text } from "./dom.js";
 import { clock, count, left, rate, span } from "./format.js";
 import { Chart } from "./chart.js";
-import { errors, scopeOf, stateOf, tones } from "./words.js";
+import { cost, errors, scopeOf, stateOf, tones } from "./words.js";
 
 const maxEvents = 256;
 const columns = ["time", "rate", "done", "limited", "queued", "in_flight", "quota", "cooling"];
@@ -35,7 +35,7 @@ export class Detail {
     this.tables();
     this.node = h("div", {}, h("p", { class: "crumb" }, this.back), this.head, this.warning, this.heroBox, this.tileBox,
       h("div", { class: "grid" }, this.ratePanel, this.queuePanel, this.flightPanel, this.coolPanel, this.lanePanel, this.tenantPanel,
-        this.errorPanel, this.countPanel, this.poolPanel, this.latencyPanel, this.limitPanel, this.eventPanel));
+        this.latencyPanel, this.limitPanel, this.errorPanel, this.countPanel, this.poolPanel, this.breakerPanel, this.eventPanel));
   }
 
   forget() {
@@ -100,26 +100,29 @@ export class Detail {
       return t;
     };
     const withTable = (title, cls, t) => panel(title, cls, t.box, t.none);
-    this.cools = tab("Cooldowns", [["Scope"], ["Phase"], ["Left", "r"], ["Limit"], ["What the vendor said"], ["", "r"]]);
+    this.cools = tab("Cooldowns", [["Scope"], ["Phase"], ["Left", "r"], ["Until"], ["Limit"], ["What the vendor said"], ["", "r"]]);
     this.coolPanel = withTable("Cooldowns", "full", this.cools);
     this.cools.node.querySelector("th:last-child").append(h("span", { class: "hidden" }, "Action"));
-    this.lanes = tab("Lanes, the longest first", [["Tenant"], ["Selector"], ["Bucket"], ["Priority", "r"], ["Waiting", "r"], ["Held"]]);
+    this.lanes = tab("Lanes, the longest first", [["Tenant"], ["Selector"], ["Bucket"], ["Priority", "r"], ["Waiting", "r"], ["Held by"]]);
     this.lanePanel = withTable("Queue by lane", "", this.lanes);
     this.tenants = tab("Tenants, those with most waiting first", [["Tenant"], ["Lanes", "r"], ["Waiting", "r"], ["Share"]]);
     this.tenantPanel = withTable("Queue by tenant", "", this.tenants);
     this.errs = tab("Errors by kind", [["Kind"], ["Lately", "r"], ["Since start", "r"]]);
-    this.errorPanel = withTable("Errors by kind", "third", this.errs);
-    this.lat = tab("Latency since start", [["", ""], ["median", "r"], ["p90", "r"], ["p99", "r"], ["longest", "r"], ["count", "r"]]);
-    this.latencyPanel = withTable("Latency since start", "", this.lat);
+    this.errorPanel = withTable("Errors by kind", "quarter", this.errs);
+    this.lat = tab("Latency", [["", ""], ["median", "r"], ["p90", "r"], ["p99", "r"], ["longest", "r"], ["count", "r"]]);
+    this.latencyPanel = withTable("Latency", "", this.lat);
     this.lat.node.querySelector("th").append(h("span", { class: "hidden" }, "What"));
     this.poolFacts = h("dl", { class: "facts" });
     this.poolStack = h("div", { class: "stack", "aria-hidden": "true" });
     this.poolNone = h("p", { class: "none" }, "This governor opens no connections of its own.");
-    this.poolPanel = panel("Connection pool", "third", this.poolStack, this.poolFacts, this.poolNone);
-    this.limitFacts = h("dl", { class: "facts" });
-    this.limitPanel = panel("Breaker and limits", "", this.limitFacts);
+    this.poolPanel = panel("Connection pool", "quarter", this.poolStack, this.poolFacts, this.poolNone);
+    this.limits = tab("Limits", [["Limit"], ["Per second", "r"], ["Left", "r"], ["Share"], ["Renewed in", "r"]]);
+    this.limitPanel = withTable("Limits", "", this.limits);
+    this.breakerFacts = h("dl", { class: "facts" });
+    this.breakerNone = h("p", { class: "none" }, "This governor has no breaker.");
+    this.breakerPanel = panel("Breaker", "quarter", this.breakerFacts, this.breakerNone);
     this.countFacts = h("dl", { class: "facts" });
-    this.countPanel = panel("Counters since start", "third", this.countFacts);
+    this.countPanel = panel("Counters since start", "quarter", this.countFacts);
     this.evs = tab("Recent events, the latest first", [["Time"], ["Event"], ["Scope"], ["Delay", "r"], ["Told"]]);
     this.evs.box.classList.add("events");
     this.eventPanel = withTable("Recent events", "full", this.evs);
@@ -153,10 +156,10 @@ export class Detail {
     gauge(t.queued.m, d.queued, d.max_queue);
     text(t.limited.v, count(d.limited));
     text(t.limited.s, ` in ${count(d.episodes)} ${d.episodes === 1 ? "cooldown" : "cooldowns"}`);
-    text(t.call.v, st.call.count ? span(ns(st.call.p50)) : "–");
-    text(t.call.s, st.call.count ? " / " + span(ns(st.call.p99)) : "");
-    text(t.wait.v, st.wait.count ? span(ns(st.wait.p50)) : "–");
-    text(t.wait.s, st.wait.count ? " / " + span(ns(st.wait.p99)) : "");
+    for (const [tile, l] of [[t.call, st.recent_call], [t.wait, st.recent_wait]]) {
+      text(tile.v, l.count ? span(ns(l.p50)) : "–");
+      text(tile.s, l.count ? " / " + span(ns(l.p99)) : "");
+    }
     const past = this.history, lived = past.time.length ? past.time[past.time.length - 1] - past.time[0] : 0;
     const wide = Math.min(d.history.span, [30000, 60000, 120000, 300000, 600000, 1200000].find((s) => s >= lived) || d.history.span); // a young page is not empty
     const minutes = span(wide);
@@ -193,22 +196,39 @@ export class Detail {
     const length = (c) => Math.max(this.lengths.get(c.id) || 0, c.length, c.left);
     this.lengths = new Map(all.map((c) => [c.id, c.phase === "cooling" ? length(c) : 0]));
     this.first = first;
-    this.end = first ? this.at + first.left : 0;
-    show(this.heroBox, first);
-    if (first) {
+    const broken = d.state === "breaker"; // it is told before a cooldown
+    const rest = broken ? d.breaker_left || 0 : first ? first.left : 0;
+    const id = broken ? "breaker" : first?.id;
+    if (id !== this.restOf || rest > this.most) this.most = broken ? Math.max(d.breaker_length || 0, rest) : first ? length(first) : 1;
+    this.restOf = id;
+    this.end = rest ? this.at + rest : 0;
+    show(this.heroBox, first || broken);
+    show(this.heroLeft, this.end);
+    show(this.heroBar, this.end);
+    attr(this.heroBox, "data-tone", broken ? "bad" : null);
+    attr(this.heroBox, "aria-label", broken ? "Breaker" : "Cooldown");
+    for (const n of [this.heroLeft, this.heroBar]) attr(n, "aria-label", broken ? "Left until a call may try" : "Left of the cooldown");
+    attr(this.heroBar, "class", broken ? "bad" : "warn");
+    if (broken) {
+      const until = this.end ? `Until ${clock(Date.parse(d.time) + rest)}, then one call tries. ` : "";
+      text(this.heroTitle, d.breaker === "half-open" ? "The breaker lets a few calls try; others fail at once" : "The breaker is open: calls fail at once");
+      text(this.heroText, `${until}${count(d.queued)} waiting · ${cost(d)}`);
+      text(this.heroSource, d.breaker_why || "");
+      show(this.heroClear, false);
+    } else if (first) {
       text(this.heroTitle, first.scope === "host" ? "The whole host cools down" : `Cools down: ${scopeOf(first.scope)}`);
-      text(this.heroText, `Until ${clock(first.until)}${first.kind !== "unknown" ? ` · ${first.kind} limit` : ""} · ${count(d.queued)} waiting. ${d.observe ? "Calls go on: this governor only looks on." : "Then one call goes first, as a probe."}`);
+      text(this.heroText, `Until ${clock(first.until)}${first.kind !== "unknown" ? ` · ${first.kind} limit` : ""} · ${count(d.queued)} waiting · ${cost(d)}. ${d.observe ? "Calls go on: this governor only looks on." : "Then one call goes first, as a probe."}`);
       text(this.heroSource, first.source ? `“${first.source}”` : "");
       show(this.heroClear, d.actions);
     }
     list(t.body, all, (c) => c.id, () => {
-      const tr = cells("key", "n", "r", "n", "", "r")();
+      const tr = cells("key", "n", "r", "n", "n", "", "r")();
       tr.badge = h("span", { class: "badge" });
       tr.cell[1].append(tr.badge);
       tr.src = h("span", { class: "src" });
-      tr.cell[4].append(tr.src);
+      tr.cell[5].append(tr.src);
       tr.button = h("button", { type: "button", class: "button small", onclick: () => this.clear(tr.c) }, "Clear");
-      tr.cell[5].append(tr.button);
+      tr.cell[6].append(tr.button);
       return tr;
     }, (tr, c) => {
       tr.c = c;
@@ -217,7 +237,8 @@ export class Detail {
       attr(tr.badge, "data-tone", c.phase === "cooling" ? "warn" : "info");
       text(tr.badge, c.phase);
       if (!tr.end) text(tr.cell[2], "–");
-      text(tr.cell[3], c.kind);
+      text(tr.cell[3], tr.end ? clock(c.until) : "–");
+      text(tr.cell[4], c.kind);
       text(tr.src, c.source || "–");
       show(tr.button, d.actions);
       attr(tr.button, "aria-label", "Clear " + c.scope);
@@ -234,8 +255,9 @@ export class Detail {
 
   queue(d) {
     const lanes = d.lanes || [], tenants = d.tenants || [];
+    const all = { cooling: "the host", paused: "hand", breaker: "the breaker" }[d.state]; // what holds every lane
     list(this.lanes.body, lanes, (l) => [l.tenant, l.selector, l.bucket, l.priority].join("\0"), cells("key", "", "", "r", "r", "n"), (tr, l) => {
-      [l.tenant || "–", l.selector || "–", l.bucket || "–", l.priority || 0, count(l.waiting), l.held ? "held" : ""].forEach((s, i) => text(tr.cell[i], s));
+      [l.tenant || "–", l.selector || "–", l.bucket || "–", l.priority || 0, count(l.waiting), all || (l.held ? "its scope, a limit or the pool" : "")].forEach((s, i) => text(tr.cell[i], s));
     });
     this.fillTable(this.lanes, lanes.length, "Nothing waits.");
     text(this.lanePanel.note, d.lane_count > lanes.length ? `${lanes.length} of ${count(d.lane_count)}` : "");
@@ -252,7 +274,7 @@ export class Detail {
       gauge(tr.bar, x.waiting, most);
     });
     this.fillTable(this.tenants, tenants.length, "Nothing waits.");
-    text(this.tenantPanel.note, d.lane_count > 100 ? "of the 100 longest lanes" : "");
+    text(this.tenantPanel.note, d.tenant_count > tenants.length ? `${tenants.length} of ${count(d.tenant_count)}` : "");
   }
 
   numbers(d) {
@@ -267,15 +289,45 @@ export class Detail {
     });
     text(this.errorPanel.note, "lately: " + span(d.history.span));
     this.fillTable(this.errs, 1, "");
-    list(this.lat.body, [["Calls", st.call], ["In queue", st.wait]], (x) => x[0], cells("n", "r", "r", "r", "r", "r"), (tr, [name, l]) => {
+    const lately = span(Math.round(ns(st.recent) / 1000) * 1000);
+    list(this.lat.body, [["Calls, lately", st.recent_call], ["In queue, lately", st.recent_wait], ["Calls, since start", st.call], ["In queue, since start", st.wait]], (x) => x[0], cells("n", "r", "r", "r", "r", "r"), (tr, [name, l]) => {
       [name, ...[l.p50, l.p90, l.p99, l.max].map((x) => (l.count ? span(ns(x)) : "–")), count(l.count)].forEach((s, i) => text(tr.cell[i], s));
     });
+    text(this.latencyPanel.note, st.recent ? "lately: " + lately : "");
     this.fillTable(this.lat, 1, "");
     this.pool(st.pool);
-    const breaker = d.breaker ? (d.breaker === "open" ? "open" + (d.breaker_left ? ` for ${span(d.breaker_left)}` : "") : "closed, lets calls pass") : "none";
-    facts(this.limitFacts, [["Breaker", breaker], ...(d.limits || []).map((l, i) => [`Limit ${i + 1}, per ${l.per}`, l.rate ? rate(l.rate) + " per s" : "no rate now"])]);
+    this.breaker(d, st.breaker);
+    this.bounds(d.limits || []);
     facts(this.countFacts, [["Submitted", st.submitted], ["Attempts started", st.started], ["Succeeded", st.succeeded], ["Failed", st.failed], ["Retried", st.retried],
       ["Asked to go on", st.again], ...(st.observe ? [["Would have waited", st.would_wait || 0], ["Would be refused", st.would_refuse || 0]] : [])].map(([k, v]) => [k, count(v)]));
+  }
+
+  breaker(d, b) {
+    show(this.breakerFacts, b);
+    show(this.breakerNone, !b);
+    text(this.breakerPanel.note, b ? d.breaker : "");
+    if (!b) return;
+    const part = (x) => (x < 0 ? "–" : rate(100 * x) + " %");
+    facts(this.breakerFacts, [["Calls", b.refusing ? "fail at once" : d.breaker === "open" ? "the next one tries" : "pass"], ["Until", d.breaker_left ? "in " + span(d.breaker_left) : "–"], ["Opened by", d.breaker_why || "–"],
+      ["Failed, of those it counts", `${count(b.failed)} of ${count(b.calls)}`], ["Failure rate", part(b.failure_rate)], ["Slow", part(b.slow_rate)], ["Opened in a row", count(b.opens)]]);
+  }
+
+  // bounds are the limits, and what is left of them.
+  bounds(all) {
+    list(this.limits.body, all.map((l, i) => [l, i]), ([l, i]) => i + l.key, () => {
+      const tr = cells("key", "r", "r", "", "r")();
+      tr.bar = h("progress", { "aria-label": "Share that is left" });
+      tr.cell[3].append(tr.bar);
+      return tr;
+    }, (tr, [l]) => {
+      text(tr.cell[0], (l.per === "host" ? "The whole host" : l.key ? `${l.per} ${l.key}` : `Each ${l.per}`) + (l.unit ? `, ${l.unit}` : ""));
+      text(tr.cell[1], l.rate ? rate(l.rate) : "–");
+      text(tr.cell[2], l.remaining < 0 ? "–" : count(l.remaining) + (l.limit < 0 ? "" : " of " + count(l.limit)));
+      show(tr.bar, l.limit > 0 && l.remaining >= 0);
+      gauge(tr.bar, l.remaining, l.limit);
+      text(tr.cell[4], l.left ? span(Math.round(l.left / 1000) * 1000) : l.window ? span(l.window) + " at most" : "–");
+    });
+    this.fillTable(this.limits, all.length, "There is no limit.");
   }
 
   pool(p) {
@@ -319,7 +371,7 @@ export class Detail {
     const now = performance.now();
     if (this.end) {
       text(this.heroLeft, left(this.end - now));
-      gauge(this.heroBar, this.end - now, this.lengths.get(this.first.id) || 1);
+      gauge(this.heroBar, this.end - now, this.most || 1);
     }
     for (const tr of this.cools.body.children) if (tr.end) text(tr.cell[2], left(tr.end - now));
   }

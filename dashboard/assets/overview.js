@@ -3,7 +3,7 @@
 import { attr, gauge, h, list, show, text } from "./dom.js";
 import { count, left, rate, short, span } from "./format.js";
 import { spark, unwatch, watchSize } from "./chart.js";
-import { scopeOf, stateOf } from "./words.js";
+import { cost, scopeOf, stateOf } from "./words.js";
 
 export class Overview {
   constructor(app) {
@@ -108,7 +108,7 @@ export class Overview {
     attr(n, "data-tone", tone);
     attr(n.badge, "data-tone", tone);
     text(n.badge, word);
-    text(n.of, [this.many ? g.process : "", g.observe ? "observes only" : "", g.episodes ? `${count(g.episodes)} ${g.episodes === 1 ? "cooldown" : "cooldowns"} so far` : "no cooldown so far"].filter(Boolean).join(" · "));
+    text(n.of, [this.many ? g.process : "", g.observe ? "observes only" : "", cost(g)].filter(Boolean).join(" · "));
     text(n.rateV, rate(g.rate));
     text(n.rateS, g.quota ? " of " + rate(g.quota) : "");
     text(n.flV, count(g.in_flight));
@@ -116,15 +116,19 @@ export class Overview {
     text(n.quV, count(g.queued));
     text(n.p99, g.call_p99 ? span(g.call_p99) : "–");
     const c = g.cooldowns?.[0];
-    n.end = c && c.phase === "cooling" ? this.at + c.left : 0;
-    n.length = c ? (n.length > c.left && n.of1 === c.id ? n.length : Math.max(c.length, c.left)) : 0;
-    n.of1 = c?.id;
+    const broken = g.state === "breaker", id = broken ? "breaker" : c?.id;
+    const rest = broken ? g.breaker_left || 0 : c?.phase === "cooling" ? c.left : 0; // until when nothing starts
+    n.end = rest ? this.at + rest : 0;
+    n.length = n.length > rest && n.of1 === id ? n.length : Math.max((broken ? g.breaker_length : c?.length) || 0, rest);
+    n.of1 = id;
     show(n.left, n.end);
     show(n.progress, n.end);
     let why = g.refusals ? `${count(g.refusals)} refused in the last minute` : g.limited ? `${count(g.limited)} refused so far` : "Nothing refused";
     if (c) why = (c.phase === "cooling" ? "" : c.phase === "probing" ? "Probing " : "Ramping ") + scopeOf(c.scope) + (g.cooling > 1 ? ` and ${g.cooling - 1} more` : "") + (c.source ? " · " + c.source : "");
     if (g.state === "paused") why = "Paused by hand";
-    if (g.state === "breaker") why = "Calls fail at once";
+    if (broken) why = "Calls fail at once" + (g.breaker_why ? " · " + g.breaker_why : "");
+    attr(n.progress, "class", broken ? "bad" : "warn");
+    attr(n.progress, "aria-label", broken ? "Left until a call may try" : "Left of the cooldown");
     if (g.state === "closed") why = "Takes no requests any more";
     text(n.why, why);
     if (n.visible) this.sketch(n);

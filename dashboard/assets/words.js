@@ -1,5 +1,7 @@
 // What states, kinds of errors and events are called.
 
+import { count, span } from "./format.js";
+
 export const states = {
   closed: ["Closed", "idle", 8], paused: ["Paused", "held", 2], breaker: ["Breaker open", "bad", 0], cooling: ["Cooling", "warn", 1],
   probing: ["Probing", "info", 3], ramping: ["Ramping up", "info", 4], partly: ["Partly cooling", "warn", 5], busy: ["Running", "ok", 6], idle: ["Idle", "idle", 7],
@@ -20,5 +22,8 @@ export const tones = {
   "pool failed": "bad", stuck: "bad", abandoned: "bad", "store lost": "bad", unguarded: "bad", cooled: "ok", resumed: "ok", cleared: "ok", "store back": "ok",
   probe: "info", ramp: "info", paused: "held", unpaused: "held",
 };
+
+// cost is what cooldowns have cost: how many, and how long the host kept still lately.
+export const cost = (g) => (g.episodes ? `${count(g.episodes)} ${g.episodes === 1 ? "cooldown" : "cooldowns"} so far` : "no cooldown so far") + (g.cooled >= 1000 ? `, cooled ${span(g.cooled)} lately` : "");
 
 export const scopeOf = (s) => (s === "host" ? "the whole host" : s.replace(":", " "));

@@ -111,8 +111,11 @@ func TestNumbersAgreeWithStats(t *testing.T) {
 	if got := eval[string](p, "document.querySelector('section[aria-label=\"Errors by kind\"] tbody tr:nth-child(2)').innerText"); strings.Join(strings.Fields(got), " ") != fmt.Sprintf("Failed %d %d", st.Failed, st.Failed) {
 		t.Errorf("errors: %q", got)
 	}
-	if got := eval[string](p, "document.querySelector('section[aria-label=\"Latency since start\"] tbody tr').cells[5].textContent"); got != fmt.Sprint(st.Call.Count) {
-		t.Errorf("calls: %q, want %d", got, st.Call.Count)
+	if got := eval[string](p, "[...document.querySelectorAll('section[aria-label=\"Latency\"] tbody tr')].map(r => r.cells[5].textContent).join()"); got != fmt.Sprintf("%d,%d,%d,%d", st.RecentCall.Count, st.RecentWait.Count, st.Call.Count, st.Wait.Count) {
+		t.Errorf("calls: %q, want those of %+v", got, st)
+	}
+	if got := eval[string](p, "document.querySelector('section[aria-label=\"Limits\"] tbody tr').innerText"); !strings.Contains(strings.Join(strings.Fields(got), " "), "The whole host 200 10 of 10") {
+		t.Errorf("limits: %q", got)
 	}
 	if got := eval[string](p, "document.querySelector('section[aria-label=\"Recent events\"] tbody tr').cells[1].textContent"); got != "paused" {
 		t.Errorf("the latest event: %q", got)

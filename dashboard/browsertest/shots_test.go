@@ -18,9 +18,9 @@ func TestPictures(t *testing.T) {
 	}
 	all, by := scene(t)
 	url := serve(t, dashboard.Config{Governors: dashboard.Of(all...), Process: "reports@worker-3 (4711)", Guard: func(*http.Request) bool { return true }})
-	time.Sleep(20 * time.Second)
+	time.Sleep(10 * time.Second)
 	by["googleads"].Learn(refused(throttle.Scope{}, throttle.KindBurst, 5*time.Second, "Quota exceeded for quota metric 'Requests': retry in 5 seconds"))
-	time.Sleep(12 * time.Second)
+	time.Sleep(8 * time.Second)
 	by["slack"].Pause()
 	by["openai"].Learn(refused(throttle.Scope{Level: throttle.Tenant, Key: "customer 1004"}, throttle.KindQuota, 4*time.Minute, "Rate limit reached for gpt-5 on tokens per min (TPM): Limit 30000"))
 	by["googleads"].Learn(refused(throttle.Scope{}, throttle.KindBurst, 15*time.Second, "Quota exceeded for quota metric 'Requests': retry in 15 seconds"))
@@ -40,11 +40,15 @@ func TestPictures(t *testing.T) {
 		{"overview-dark", "/", 1280, 900, 1, true, false},
 		{"overview-phone", "/", 390, 844, 2, false, false},
 		{"detail-phone", "/?governor=googleads", 390, 844, 2, true, false},
+		{"breaker", "/?governor=graph.facebook.com", 1280, 900, 1, false, true},
+		{"breaker-phone", "/?governor=graph.facebook.com", 390, 844, 2, false, false},
 	} {
-		p := open(t, url+c.query, size(c.w, c.h, c.scale, c.dark))
-		p.until("document.querySelectorAll('.card, .panel').length > 0 && document.getElementById('live').dataset.state == 'live'", 5*time.Second)
-		time.Sleep(1200 * time.Millisecond)
-		p.shot(c.name, c.whole)
+		t.Run(c.name, func(t *testing.T) { // so that the tab is closed, and its connection
+			p := open(t, url+c.query, size(c.w, c.h, c.scale, c.dark))
+			p.until("document.querySelectorAll('.card, .panel').length > 0 && document.getElementById('live').dataset.state == 'live'", 5*time.Second)
+			time.Sleep(1200 * time.Millisecond)
+			p.shot(c.name, c.whole)
+		})
 	}
 }
 

@@ -34,6 +34,7 @@ func TestHundredGovernorsAreSmooth(t *testing.T) {
 	p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(all...)})+"/", size(1280, 900, 1, false))
 	p.until("document.querySelectorAll('.card').length == 100", 10*time.Second)
 	spans := p.trace(10 * time.Second)
+	p.shot("hundred", false)
 	updates := perUpdate(spans)
 	if len(updates) < 5 {
 		t.Fatalf("%d updates in 10 s", len(updates))
