@@ -162,8 +162,12 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 			c.wantSlots = 0
 		}
 	}
-	if c.member != nil {
-		after = append(after, c.member.hear(a, sent, now)...)
+	if l := c.member; l != nil {
+		after = append(after, l.hear(a, sent, now)...)
+		if l.joined {
+			l.joined = false
+			c.seen, c.epoch, c.fresh, c.hinted = 0, "", -1, true
+		}
 	}
 	if a.Granted > 0 || was != c.frozen(now) {
 		after = append(after, c.share.wake()...)
