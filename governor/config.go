@@ -51,10 +51,11 @@ type Config[S comparable, C any] struct {
 
 	// Weight is a tenant's part in what tenants share: one of weight 4 gets four
 	// times as much as one of weight 1, in costs, while both have requests that
-	// wait. What Settle corrects counts from then on. Less than 1 counts as 1, more than 65,536 as that, a panic as 1. It is
-	// called by Submit, Do and Stream, on their caller's goroutine and possibly on
-	// several at once; for requests without tenant, bucket and priority once, by New.
-	// A lane has the weight that was said of its latest request. nil: 1 for all.
+	// wait. What Settle corrects counts from then on. Less than 1 counts as 1, more
+	// than 65,536 as that, a panic as 1. It is called by Submit, Do and Stream, on
+	// their caller's goroutine and possibly on several at once; for requests without
+	// tenant, bucket and priority once, by New. A lane has the weight that was said
+	// of its latest request. nil: 1 for all.
 	Weight func(tenant string) int
 
 	// Limits are charged for every attempt, all or none. Without one for the

@@ -17,9 +17,9 @@ type ShareConfig struct {
 	// Per says whose requests share the limits, as in governor.Limit.
 	Per throttle.Level
 
-	// Limits are charged together, all or none, with their defaults filled in. Without any, everything passes
-	// but in a cooldown of the host, and while another process makes the probe after
-	// it.
+	// Limits are charged together, all or none, with their defaults filled in.
+	// Without any, everything passes but in a cooldown of the host, and while another
+	// process makes the probe after it.
 	Limits []Limit
 
 	// Version is to be raised with every change of Limits, so that it can be told

@@ -253,9 +253,14 @@ func (l *leader) ended(c *child, err error) {
 }
 
 func (l *leader) show() {
-	if l.o.progress != "none" && l.begun {
-		fmt.Fprintf(l.stderr, "%-10s %d/%d  %d processes\n", l.mode, l.done, l.total, l.left())
+	if l.o.progress == "none" || !l.begun {
+		return
 	}
+	processes := ""
+	if n := l.left(); n > 0 { // none at the end
+		processes = fmt.Sprintf("  %d processes", n)
+	}
+	fmt.Fprintf(l.stderr, "%-10s %d/%d%s\n", l.mode, l.done, l.total, processes)
 }
 
 // outcome puts together what the processes and the server know.

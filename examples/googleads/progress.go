@@ -19,6 +19,7 @@ type progress struct {
 	s     *session
 	draw  bool
 	begun time.Time
+	last  string // the line that was written last
 	quit  chan struct{}
 	ended chan struct{}
 }
@@ -80,7 +81,10 @@ func (p *progress) show() {
 		fmt.Fprint(p.w, "\r\x1b[K\x1b[?7l", line, "\x1b[?7h") // cut off at the edge, not wrapped
 		return
 	}
-	fmt.Fprintln(p.w, line)
+	if line != p.last { // the end may come with a tick
+		fmt.Fprintln(p.w, line)
+		p.last = line
+	}
 }
 
 // clear takes back what was drawn.

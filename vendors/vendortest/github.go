@@ -15,7 +15,9 @@ import (
 type GitHubConfig struct {
 	// The primary limits, of each token and resource. nil: 5,000 calls per hour of
 	// Core, 30 per minute of Search, 10 of CodeSearch, 5,000 points per hour of
-	// GraphQL, and 60 calls per hour for each address that sends no token.
+	// GraphQL, and 60 calls per hour for each address that sends no token. Those are
+	// Lenient, as one of your own should be: the headers tell the end of a window, and
+	// not that of a longer pause.
 	Core, Search, CodeSearch, GraphQL, Anonymous *Quota
 
 	// The secondary limits, of each token. nil: 900 points per minute of REST calls

@@ -19,6 +19,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: anthropicapi QUESTION...")
+		os.Exit(2)
+	}
 	if _, err := run("https://api.anthropic.com/", os.Getenv("ANTHROPIC_API_KEY"), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -19,6 +19,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: openaiapi QUESTION...")
+		os.Exit(2)
+	}
 	if _, err := run("https://api.openai.com/v1/", os.Getenv("OPENAI_API_KEY"), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -20,6 +20,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: stripeapi CUSTOMER...")
+		os.Exit(2)
+	}
 	if _, err := run(stripe.APIURL, os.Getenv("STRIPE_KEY"), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
