@@ -71,64 +71,75 @@ func (s *Set[C, T]) try(name string, cfg C) error {
 // overridden returns what override makes of a copy of cfg.
 func overridden[C any](cfg C, override func(*C) error) (_ C, err error) {
 	if override != nil {
-		own(reflect.ValueOf(&cfg).Elem(), 0)
+		own(reflect.ValueOf(&cfg).Elem(), make(map[any]reflect.Value), 0)
 		err = override(&cfg)
 	}
 	return cfg, err
 }
 
-// own gives v copies of the slices, the maps, and the structs behind pointers that it
-// has in common with others. A struct with fields that are not exported, a logger say,
-// is no configuration: that stays in common, and so does what is behind an interface,
-// or nested as deeply as no configuration is.
-func own(v reflect.Value, depth int) {
+// own gives v copies of the slices, the maps, and what is behind pointers, that it has
+// in common with others. A struct with fields that are not exported, a logger say, is no
+// configuration: that stays in common, and so does what is behind an interface, or
+// nested as deeply as no configuration is. copies are those of pointers so far: where
+// two point to the same, or one leads back to itself, so do theirs.
+func own(v reflect.Value, copies map[any]reflect.Value, depth int) {
 	if depth > 16 {
 		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				own(v.Field(i), depth+1)
+			// Of one that is embedded the exported fields can be set.
+			if f := v.Type().Field(i); f.IsExported() || f.Anonymous && f.Type.Kind() == reflect.Struct {
+				own(v.Field(i), copies, depth+1)
 			}
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			own(v.Index(i), copies, depth+1)
+		}
 	case reflect.Slice:
-		if v.IsNil() {
+		if v.IsNil() || !v.CanSet() {
 			return
 		}
 		c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 		reflect.Copy(c, v)
 		for i := range c.Len() {
-			own(c.Index(i), depth+1)
+			own(c.Index(i), copies, depth+1)
 		}
 		v.Set(c)
 	case reflect.Map:
-		if v.IsNil() {
+		if v.IsNil() || !v.CanSet() {
 			return
 		}
 		c := reflect.MakeMapWithSize(v.Type(), v.Len())
 		for it := v.MapRange(); it.Next(); {
 			e := reflect.New(v.Type().Elem()).Elem()
 			e.Set(it.Value())
-			own(e, depth+1)
+			own(e, copies, depth+1)
 			c.SetMapIndex(it.Key(), e)
 		}
 		v.Set(c)
 	case reflect.Pointer:
-		if v.IsNil() || !open(v.Type().Elem()) {
+		if v.IsNil() || !v.CanSet() || !open(v.Type().Elem()) {
 			return
 		}
-		c := reflect.New(v.Type().Elem())
-		c.Elem().Set(v.Elem())
-		own(c.Elem(), depth+1)
+		c, there := copies[v.Interface()]
+		if !there {
+			c = reflect.New(v.Type().Elem())
+			copies[v.Interface()] = c
+			c.Elem().Set(v.Elem())
+			own(c.Elem(), copies, depth+1)
+		}
 		v.Set(c)
 	}
 }
 
-// open reports whether t is a struct of which all fields are exported.
+// open reports whether t is a number, a text, or a struct of which all fields are
+// exported: what a pointer of a configuration points to.
 func open(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
-		return false
+		return t.Kind() >= reflect.Bool && t.Kind() <= reflect.Complex128 && t.Kind() != reflect.Uintptr || t.Kind() == reflect.String
 	}
 	for i := range t.NumField() {
 		if !t.Field(i).IsExported() {

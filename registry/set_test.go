@@ -71,6 +71,8 @@ func size(n int) func(*thingConfig) error {
 	return func(c *thingConfig) error { c.Size = n; return nil }
 }
 
+type embedded struct{ Inner []int }
+
 // What an override changes, wherever it is, is its own.
 func TestAnOverrideChangesNothingOfItsBase(t *testing.T) {
 	type part struct{ N int }
@@ -82,6 +84,9 @@ func TestAnOverrideChangesNothingOfItsBase(t *testing.T) {
 		Tos    []*part
 		Log    *slog.Logger
 		Any    any
+		Most   *int
+		Two    [2][]int
+		embedded
 	}
 	made := map[string]nested{}
 	s, err := registry.NewSet(registry.SetConfig[nested, int]{Kind: "thing", New: func(name string, cfg nested) (int, error) {
@@ -90,13 +95,14 @@ func TestAnOverrideChangesNothingOfItsBase(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	one := func() nested {
-		return nested{[]part{{1}}, [][]int{{1}}, map[string][]int{"a": {1}}, &part{1}, []*part{{1}}, slog.Default(), 1}
+		return nested{[]part{{1}}, [][]int{{1}}, map[string][]int{"a": {1}}, &part{1}, []*part{{1}}, slog.Default(), 1, new(1), [2][]int{{1}, {1}}, embedded{[]int{1}}}
 	}
 	base := one()
 	require.NoError(t, s.SetBase("base", base))
 	changes := func(cfg *nested) error {
 		cfg.Parts[0].N, cfg.Lists[0][0], cfg.ByName["a"][0], cfg.To.N, cfg.Tos[0].N = 2, 2, 2, 2, 2
 		cfg.ByName["b"] = nil
+		*cfg.Most, cfg.Two[1][0], cfg.Inner[0] = 2, 2, 2
 		return nil
 	}
 	_, err = s.Add("x", "base", changes)
@@ -111,6 +117,24 @@ func TestAnOverrideChangesNothingOfItsBase(t *testing.T) {
 	_, err = s.Add("z", "base", nil)
 	require.NoError(t, err)
 	require.Equal(t, one(), made["z"])
+}
+
+// Pointers that lead in circles, or to the same, do so in the copy.
+func TestAnOverrideOfWhatLeadsInCircles(t *testing.T) {
+	type ring struct {
+		Next, Before, Other *ring
+		N                   int
+	}
+	s, err := registry.NewSet(registry.SetConfig[ring, *ring]{Kind: "ring", New: func(name string, cfg ring) (*ring, error) { return cfg.Next, nil }})
+	require.NoError(t, err)
+	r := &ring{}
+	r.Next, r.Before, r.Other = r, r, r
+	require.NoError(t, s.SetBase("base", *r))
+	made, err := s.Add("x", "base", func(cfg *ring) error { cfg.Next.N = 2; return nil })
+	require.NoError(t, err)
+	require.Same(t, made, made.Before)
+	require.Equal(t, 2, made.Other.N)
+	require.Zero(t, r.N)
 }
 
 func TestInstancesAreMadeOfBasesWithOverrides(t *testing.T) {
