@@ -137,7 +137,9 @@ func (c *check) hammer(l store.Limit, key string) {
 	ns := nodes(4)
 	begin(l.Per)
 	start, granted := time.Now(), int64(0)
-	for time.Since(start) < 4*l.Per {
+	// Of a Bucket each request gets a permit or two, if it did not come too early: who
+	// is slow is to make as many.
+	for asked := 0; time.Since(start) < 4*l.Per || asked < 300; asked++ {
 		sent := time.Now()
 		it := limited(1+int64(pick(int(l.Quota))), l)
 		it.Key = key
@@ -150,7 +152,7 @@ func (c *check) hammer(l store.Limit, key string) {
 		c.Errorf("%s of %d: %v", l.Kind, l.Quota, err)
 	}
 	if granted < l.Quota {
-		c.Errorf("%s of %d: %d granted in four windows", l.Kind, l.Quota, granted)
+		c.Errorf("%s of %d: %d granted in four windows or more", l.Kind, l.Quota, granted)
 	}
 }
 

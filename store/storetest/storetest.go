@@ -188,7 +188,13 @@ func nodes(n int) (all []store.Node) {
 // got. One that is to come again in a moment does.
 func (c *check) drain(it store.Item, nodes ...store.Node) (sum int64) {
 	c.Helper()
-	for idle := 0; idle < 8*len(nodes); {
+	return c.drainBy(time.Now().Add(time.Hour), it, nodes...)
+}
+
+// drainBy is drain, as far as it comes by end.
+func (c *check) drainBy(end time.Time, it store.Item, nodes ...store.Node) (sum int64) {
+	c.Helper()
+	for idle := 0; idle < 8*len(nodes) && time.Now().Before(end); {
 		for _, n := range nodes {
 			a := c.ask(n, it)
 			if idle++; a.Granted > 0 {
