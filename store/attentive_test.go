@@ -175,6 +175,62 @@ func TestWhoJoinsLaterHearsAll(t *testing.T) {
 	}
 }
 
+// Whatever is under way when a governor joins was asked for by those before it, who
+// have heard of what cools.
+func TestWhoJoinsDuringAnExchangeHearsAll(t *testing.T) {
+	for step := range 40 {
+		synctest.Test(t, func(t *testing.T) {
+			all, _ := processes(t, 1, func(_ *governor.PlainConfig, s *store.SyncerConfig) {
+				s.Store.(*faulty).delay = func() time.Duration { return 200 * time.Millisecond }
+			})
+			defer end(t, all)
+			scope := throttle.Scope{Level: throttle.Tenant, Key: "a"}
+			all[0].Learn(throttle.Signal{Scope: scope, Delay: time.Hour})
+			time.Sleep(10*time.Second + time.Duration(step)*31*time.Millisecond)
+			g, err := governor.New(governor.PlainConfig{Name: "acme", Vendor: governortest.Vendor{}, Store: all[0].sync})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			time.Sleep(500 * time.Millisecond)
+			if cools := g.Stats().Cooldowns; len(cools) != 1 {
+				t.Errorf("step %d: it knows of %+v, want one of an hour", step, cools)
+			}
+		})
+	}
+}
+
+// A request that is repeated is answered by what was so when it was executed first. What
+// was hinted at since is asked for by another one.
+func TestARepeatedAnswerIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var swallows atomic.Bool
+		all, m := processes(t, 2, func(_ *governor.PlainConfig, s *store.SyncerConfig) {
+			s.Store.(*faulty).fate = func() fate {
+				if swallows.Load() {
+					return swallowed
+				}
+				return arrives
+			}
+		})
+		defer end(t, all)
+		time.Sleep(10 * time.Second)
+		swallows.Store(true)
+		key, over := store.KeyFor("acme", throttle.Scope{}.String()), []store.Cool{{Scope: "tenant:a", For: time.Millisecond}}
+		if _, err := m.Exchange(t.Context(), store.NewNode(), []store.Item{{Key: key, Seq: 1, Cool: over}}); err != nil {
+			t.Fatal(err) // of which they are hinted, and ask
+		}
+		time.Sleep(10 * time.Millisecond)
+		all[0].Learn(throttle.Signal{Delay: time.Hour})
+		time.Sleep(240 * time.Millisecond)
+		swallows.Store(false)
+		time.Sleep(1100 * time.Millisecond)
+		if cools := all[1].Stats().Cooldowns; len(cools) != 1 {
+			t.Errorf("it knows of %+v, want one of an hour", cools)
+		}
+	})
+}
+
 // Governors, and all that their processes ask the store for, stay within the bounds
 // for permits alone.
 func TestGovernorsMakeFewRoundTrips(t *testing.T) {

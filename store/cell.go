@@ -19,9 +19,10 @@ type cell struct {
 	hinted  bool  // something happened meanwhile
 	told    bool  // the store knows of us
 	pending *Item // sent, and perhaps executed
+	begun   int64 // when it was sent first
 	lost    bool  // the store answers, but not about this key
 	pause   int64 // then, it is not asked before
-	fresh   int64 // when the last item was sent whose answer was taken; -1: too long ago
+	fresh   int64 // when the last item was sent first whose answer was taken; -1: too long ago
 
 	// Of permits. What is taken comes from the lease that ends first.
 	leases  []lease

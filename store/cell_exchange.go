@@ -17,16 +17,18 @@ func isDefinite(err error) bool {
 }
 
 // item is what to send now: what was sent and not answered, or what there is to say.
+// The answer to what was sent before may be that of then, and not know of what was
+// hinted at since.
 func (c *cell) item(now int64) *Item {
-	c.hinted = false
 	if c.pending != nil {
 		return c.pending
 	}
+	c.hinted = false
 	c.drop(now)
 	c.s.seq++
 	it := &Item{Key: c.key, Seq: c.s.seq, Epoch: c.epoch, Seen: c.seen, Debt: min(c.debt, 1e9)}
 	c.debt -= it.Debt
-	c.pending, c.told = it, true
+	c.pending, c.begun, c.told = it, now, true
 	c.pace.measure(now)
 	if c.share != nil {
 		it.Limits, it.Version = c.share.limits, c.share.version
@@ -120,7 +122,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		c.fresh = -1
 		return after
 	}
-	c.fresh = sent
+	c.fresh = c.begun
 	if c.epoch != "" && a.Epoch != c.epoch {
 		after = append(after, c.s.forgot(a.Epoch)...)
 		if c.member != nil {
@@ -128,7 +130,12 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 			c.hinted = true
 		}
 	}
-	c.epoch, c.seen, c.nodes = a.Epoch, a.Gen, a.Nodes
+	c.nodes = a.Nodes
+	if it.Epoch == c.epoch && it.Seen == c.seen {
+		c.epoch, c.seen = a.Epoch, a.Gen
+	} else { // somebody has joined meanwhile, who wants to hear all
+		c.fresh, c.hinted = -1, true
+	}
 	if c.share != nil {
 		c.quota = c.share.limits
 		if a.Limits != nil {
@@ -162,12 +169,8 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 			c.wantSlots = 0
 		}
 	}
-	if l := c.member; l != nil {
-		after = append(after, l.hear(a, sent, now)...)
-		if l.joined {
-			l.joined = false
-			c.seen, c.epoch, c.fresh, c.hinted = 0, "", -1, true
-		}
+	if c.member != nil {
+		after = append(after, c.member.hear(a, sent, now)...)
 	}
 	if a.Granted > 0 || was != c.frozen(now) {
 		after = append(after, c.share.wake()...)

@@ -30,7 +30,6 @@ type link struct {
 	tell   map[string]int64 // until when, by scope
 	clear  []string
 	resend bool // the store has lost what is known
-	joined bool // somebody has, since the pending item was made: its answer is not all
 }
 
 // cooling is a cooldown that is known here.
@@ -51,7 +50,6 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	l := c.member
 	l.gov = append(l.gov, g)
 	l.c.seen, l.c.epoch, l.c.fresh = 0, "", -1 // it wants to hear all
-	l.joined = l.c.pending != nil
 	for _, k := range l.known {
 		k.until, k.gen = 0, 0
 	}
