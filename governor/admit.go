@@ -243,7 +243,8 @@ func (g *gate) accepted(now int64, in *inlineCall, lax, counted bool) {
 	g.relax()
 }
 
-// settleRest settles what is unsettled. The caller holds mu.
+// settleRest settles what is unsettled, before a take or what gives something back. The
+// caller holds mu.
 func (g *gate) settleRest(t time.Time) {
 	if g.unsettled.Load() > 0 {
 		n := int(g.unsettled.Swap(0))

@@ -56,7 +56,7 @@ type gate struct {
 	indebted atomic.Bool // there are debts; changed under mu
 	limits   []limit
 	relaxed  []limiter.Lax               // limits, if all of them are such; nil otherwise
-	alone    limiter.Taker               // the only limit, and the Host's; nil: there are others, or it is no such one
+	alone    *limiter.Bucket             // the only limit, and the Host's; nil: there are others, or it is no such one
 	cells    *cells                      // of inline calls
 	passed   uint64                      // how many of their calls the limits have been told of
 	charged  uint64                      // how many of their calls took from the limits

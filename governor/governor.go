@@ -90,7 +90,7 @@ func (c *core) open() {
 	c.cells.open()
 	g.relaxed = allLax(c.limits)
 	if len(c.limits) == 1 && c.limits[0].Per == throttle.Host && !c.limits[0].releases {
-		g.alone, _ = c.limits[0].Limiter.(limiter.Taker)
+		g.alone, _ = c.limits[0].Limiter.(*limiter.Bucket) // not what embeds one, and has its TryTake whatever else it changes
 	}
 	g.relax()
 	c.actorOnly = actorOnly

@@ -258,6 +258,7 @@ func (g *gate) settleUp(now int64, a *attempt) {
 		return
 	}
 	t, sc := g.time(now), a.scopes()
+	g.settleRest(t)
 	if a.lax {
 		a.lax = false
 		if g.tell(t, &sc, 1); a.metered && a.used != 1 {

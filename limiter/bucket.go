@@ -110,13 +110,14 @@ func (b *Bucket) Take(now time.Time, key string, n int) {
 	}
 }
 
-// TryTake takes n permits of key if Wait returns 0, and returns what that does. First
-// it settles earlier takes of key, of settled permits together, as what they took.
+// TryTake does in one step what else takes three: a Settle for earlier takes of key
+// that have cost what they took, settled permits together or 0, then Wait, and Take when
+// that returns 0. Such takes may be settled late, as long as it is before the next Take
+// of key, and the next Settle that gives something back.
 func (b *Bucket) TryTake(now time.Time, key string, n, settled int) time.Duration {
 	t := b.at(now)
 	e := b.keys.index[key]
 	if e != nil && settled > 0 {
-		b.fit(t, e)
 		e.back.settle(uint64(settled), 0)
 	}
 	if d := b.wait(t, e, n); d > 0 || n < 1 {
@@ -184,7 +185,9 @@ func (b *Bucket) Settle(now time.Time, key string, n, used int) {
 	n, used = max(0, n), max(0, used)
 	e := b.keys.index[key]
 	if e != nil {
-		b.fit(t, e)
+		if used < n { // else what leaves is not to count in fit, so that it may be told late
+			b.fit(t, e)
+		}
 		if g := e.back.settle(uint64(n), uint64(max(0, n-used))); g > 0 {
 			e.state = e.state.sub(b.interval.times(g))
 			b.keys.earlier(e)

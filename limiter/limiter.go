@@ -83,17 +83,6 @@ type Lax interface {
 	Passed(now time.Time, key string, n int)
 }
 
-// Taker is implemented by limiters that take in one step, and to which it is all the
-// same what comes of a call: Bucket. Their owner may leave out Accepted and Refused,
-// and does with one method what else takes three.
-type Taker interface {
-	Limiter
-
-	// TryTake is a Settle for takes of key that have cost what they took, settled
-	// permits together or 0, then Wait, and Take when that returns 0.
-	TryTake(now time.Time, key string, n, settled int) time.Duration
-}
-
 // Dated is implemented by limiters that correct a take better when they are told
 // when it was made: Settle has to suppose the worst one. An owner that knows calls
 // SettleAt instead, where the cost is less than what was taken.
