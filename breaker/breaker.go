@@ -131,6 +131,23 @@ func (b *Breaker) Report(p Permit, now time.Time, o Outcome, took time.Duration)
 	b.report(p, now, result{outcome: o, took: took})
 }
 
+// ReportError is Report for a call of which the error is known. It is the Err of the
+// events that tell of the failure and of what follows it, and what Stats.Cause says
+// afterwards. Of a Failure, Config.OpenOn and the error's RetryAfter are heard, as by
+// Do. o stands: Judge is not asked. A governor reports its failed calls by it.
+func (b *Breaker) ReportError(p Permit, now time.Time, o Outcome, took time.Duration, err error) {
+	if o != Failure {
+		b.Report(p, now, o, took)
+		return
+	}
+	r := result{outcome: Failure, err: err}
+	defer func() { // also when OpenOn panics
+		r.took = took
+		b.report(p, now, r)
+	}()
+	r = b.classified(Failure, err)
+}
+
 func (b *Breaker) report(p Permit, now time.Time, r result) {
 	if r.outcome == Success && b.count(p, now.Sub(b.core.begin), r.took) {
 		b.succeeded(now, r.took)
@@ -152,10 +169,13 @@ func (b *Breaker) State() State { return b.Stats().State }
 func (b *Breaker) Stats() Stats {
 	now := time.Now()
 	b.lock()
-	defer b.unlock()
 	b.core.advance(now)
-	s := b.core.stats(now)
+	s, cause := b.core.stats(now), b.core.cause
+	b.unlock()
 	s.Panics = b.panics.Load()
+	if cause != nil {
+		s.Cause = cause.Error() // the user's, so not under mu
+	}
 	return s
 }
 

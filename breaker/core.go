@@ -26,6 +26,7 @@ type core struct {
 	opens int
 	first time.Time
 	delay time.Duration // the last one by the schedule
+	cause error         // of the last one by a call, if it is known
 
 	trials []trial  // HalfOpen: those that are out, in the order in which they, and their leases, began
 	before *opening // HalfOpen: what it was before, if that was Open

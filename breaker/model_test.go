@@ -24,6 +24,7 @@ type model struct {
 	rejected uint64
 	until    time.Time // Open and HalfOpen
 	opens    int
+	cause    string
 	first    time.Time
 	delay    time.Duration
 	trials   []*modelCall
@@ -106,7 +107,7 @@ func (m *model) enter(now time.Time, s breaker.State) {
 			m.first = now
 		}
 	default:
-		m.opens, m.delay = 0, 0
+		m.opens, m.delay, m.cause = 0, 0, ""
 	}
 }
 
@@ -115,7 +116,9 @@ func (m *model) open(now time.Time, hint time.Duration, err error) {
 	if m.state == breaker.HalfOpen && m.before == nil {
 		m.before = &model{}
 	}
-	m.opens++
+	if m.opens++; err != nil {
+		m.cause = err.Error()
+	}
 	if m.opens == 1 {
 		m.first = now
 	}
@@ -374,9 +377,9 @@ func agree(t *testing.T, seed uint64) {
 				t.Fatalf("%+v\n%v\nacquire: %v, want admitted: %v", cfg, trail, err, c != nil)
 			}
 			if c != nil {
-				out = append(out, call{c, []kind{failed, ignored}, func(k kind) {
-					o := map[kind]breaker.Outcome{ok: breaker.Success, failed: breaker.Failure}[k]
-					b.Report(p, time.Now(), o, time.Since(c.began))
+				out = append(out, call{c, []kind{failed, hinted, tripping, ignored}, func(k kind) {
+					o := map[kind]breaker.Outcome{ok: breaker.Success, failed: breaker.Failure, hinted: breaker.Failure, tripping: breaker.Failure}[k]
+					b.ReportError(p, time.Now(), o, time.Since(c.began), k.err())
 				}})
 			}
 		case n < 27:
@@ -413,6 +416,7 @@ func agree(t *testing.T, seed uint64) {
 			m.advance(now)
 			if to == breaker.Open {
 				m.open(now, hint, nil)
+				m.cause = ""
 			} else {
 				opens, delay := m.opens, m.delay
 				m.enter(now, to)
@@ -445,7 +449,7 @@ func agree(t *testing.T, seed uint64) {
 		m.advance(now)
 		s := b.Stats()
 		f, sl, calls, nf, ns := m.rates(now)
-		want := breaker.Stats{State: m.state, Generation: s.Generation, Until: m.until, Opens: m.opens, FailureRate: f, SlowRate: sl,
+		want := breaker.Stats{State: m.state, Generation: s.Generation, Until: m.until, Opens: m.opens, Cause: m.cause, FailureRate: f, SlowRate: sl,
 			Calls: calls, Failed: nf, Slow: ns, Rejected: m.rejected, Trials: m.live(now)}
 		if s != want {
 			t.Fatalf("%+v\n%v\ngot  %+v\nwant %+v", cfg, trail, s, want)

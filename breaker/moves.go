@@ -20,7 +20,7 @@ func (c *core) enter(now time.Time, s State) {
 	case ForcedOpen:
 		c.count(now)
 	default:
-		c.opens, c.delay = 0, 0
+		c.opens, c.delay, c.cause = 0, 0, nil
 	}
 }
 
@@ -42,7 +42,9 @@ func (c *core) open(now time.Time, r result) {
 	c.id = c.next(Open)
 	c.trials, c.before = nil, nil
 	c.count(now)
-	c.delay = delay
+	if c.delay = delay; r.err != nil {
+		c.cause = r.err
+	}
 	if r.hint > 0 {
 		delay = min(r.hint, c.cfg.MaxRetryAfter)
 		if delay < r.hint {
@@ -82,6 +84,7 @@ func (c *core) transition(now time.Time, s State, hint time.Duration) {
 	c.advance(now)
 	if s == Open {
 		c.open(now, result{hint: hint})
+		c.cause = nil
 	} else {
 		c.enter(now, s)
 	}

@@ -63,6 +63,11 @@ type Stats struct {
 	// Opens is how often it opened since it was last closed, by itself or by hand.
 	Opens int `json:"opens"`
 
+	// Cause is the text of the error of the call that opened it last, since it was
+	// closed: by Do and Allow, and by ReportError. Empty where none is known. It may
+	// be a server's words.
+	Cause string `json:"cause,omitempty"`
+
 	// FailureRate and SlowRate are fractions of Calls, from 0 to 1; -1 as long as
 	// there are not calls enough to judge by, and always with Config.Consecutive.
 	FailureRate float64 `json:"failure_rate"`
