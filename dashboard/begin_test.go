@@ -106,7 +106,7 @@ func TestAnOpenBreakerSaysWhy(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		s := get[dashboard.Overview](t, d, "/state.json").Governors[0]
-		if s.State != "breaker" || s.Breaker != "open" || !s.BreakerRefuses || s.BreakerWhy != "failures: 2" || s.BreakerLeft != 59_000 || s.BreakerLength != 60_000 {
+		if s.State != "breaker" || s.Breaker != "open" || !s.BreakerRefuses || s.BreakerWhy != "failures: 2: connection reset by peer" || s.BreakerLeft != 59_000 || s.BreakerLength != 60_000 {
 			t.Errorf("%+v", s)
 		}
 		told := get[dashboard.Detail](t, d, "/state.json?governor=acme")
@@ -114,7 +114,7 @@ func TestAnOpenBreakerSaysWhy(t *testing.T) {
 		if l := told.Limits[0]; l != want {
 			t.Errorf("limits %+v, want %+v", l, want)
 		}
-		if told.Stats.Breaker == nil || told.Stats.Breaker.Failed != 2 {
+		if b := told.Stats.Breaker; b == nil || b.Failed != 2 || b.Cause != "connection reset by peer" {
 			t.Errorf("breaker %+v", told.Stats.Breaker)
 		}
 		time.Sleep(time.Minute)

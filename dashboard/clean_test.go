@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -80,7 +81,7 @@ func TestTextsForgetsBeforeItIsLarge(t *testing.T) {
 func TestCleanAllReachesEveryText(t *testing.T) {
 	const secret = "token=abcdefgh"
 	v := Detail{Lanes: []governor.LaneStats{{Tenant: secret}}, Tenants: []Tenant{{Name: secret}}, Limits: []Limit{{Key: secret}}}
-	v.BreakerWhy, v.Stats.Breaker = secret, &governor.BreakerStats{Answer: secret}
+	v.BreakerWhy, v.Stats.Breaker = secret, &governor.BreakerStats{Answer: secret, Stats: breaker.Stats{Cause: secret}}
 	v.Stats.Limits = []governor.LimitStats{{Quota: &throttle.Quota{Name: secret}}}
 	new(texts).cleanAll(&v, maxList)
 	b, err := json.Marshal(v)

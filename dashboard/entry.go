@@ -15,7 +15,7 @@ import (
 // heard are the kinds that the page tells of: decisions, not what every call does. So
 // a call of a governor that is watched costs no more than one of another.
 var heard = []event.Kind{
-	event.Overflow, event.Retry, event.GaveUp,
+	event.Overflow, event.Refused, event.Retry, event.GaveUp,
 	event.Learned, event.Cooling, event.Extended, event.Cleared, event.Cooled, event.Probe, event.Ramp, event.Resumed,
 	event.Clamped, event.BadVendor,
 	event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRate, event.BreakerRefused, event.WouldRefuse,
@@ -47,6 +47,7 @@ type entry struct {
 	journal journal
 	why     string    // what opened the breaker last
 	opened  time.Time // when
+	rated   time.Time // when its counts reached a threshold last
 
 	// early are the events that the journal began with and that may be heard again,
 	// last the time of the latest; see again, mu does not guard them.
@@ -143,10 +144,13 @@ func (e *entry) noted(d *Dashboard, ev event.Event) {
 	e.journal.add(told, ev.Kind, d.ticked()+1)
 	switch ev.Kind {
 	case event.BreakerRate:
-		e.why = told.Source
+		e.why, e.rated = told.Source, ev.Time
 	case event.BreakerState:
 		e.opened = ev.Time
-		if told.Error != "" {
+		switch counted := e.rated.Equal(ev.Time); {
+		case told.Error != "" && counted: // as one call's end has both
+			e.why += ": " + told.Error
+		case told.Error != "":
 			e.why = told.Error
 		}
 	case event.BreakerSet:

@@ -55,9 +55,9 @@ func (j *journal) add(e Event, k event.Kind, tick uint64) {
 	if alone&(uint64(1)<<k) == 0 {
 		for i := j.events.len() - 1; i >= max(0, j.events.len()-lookBack); i-- {
 			have := j.events.at(i)
-			if have.Kind == e.Kind && have.Scope == e.Scope && have.Source == e.Source && have.Error == e.Error && e.Time.Sub(have.Time) < sameTime {
+			if have.Kind == e.Kind && have.Scope == e.Scope && have.Source == e.Source && (have.Error == e.Error || k == event.Refused) && e.Time.Sub(have.Time) < sameTime {
 				have.Count++
-				have.Delay, have.Until, have.Request, have.Attempt = e.Delay, e.Until, e.Request, e.Attempt
+				have.Delay, have.Until, have.Request, have.Attempt, have.Error = e.Delay, e.Until, e.Request, e.Attempt, e.Error
 				have.changed = tick
 				return
 			}

@@ -152,7 +152,7 @@ func (d *Dashboard) detail(e *entry, after uint64) Detail {
 	t.Stats.Name = t.Name
 	if b := e.stats.Breaker; b != nil {
 		own := *b
-		own.Answer = d.texts.clean(b.Answer)
+		own.Answer, own.Cause = d.texts.clean(b.Answer), d.texts.clean(b.Cause)
 		t.Stats.Breaker = &own
 	}
 	t.Errors = e.errorsLocked()

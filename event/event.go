@@ -20,7 +20,8 @@ const (
 	AttemptEnded // an attempt returned (Request, Attempt; Delay: how long it ran; Err)
 	Completed    // the request has its result (Request, Attempt; Err)
 	Overflow     // a full queue refused or dropped a request (Request, Err)
-	Cancelled    // a request ended in the queue because its context did (Request, Err)
+	Cancelled    // a request ended in the queue, or before it, because its context did (Request, Err)
+	Refused      // the governor refused a request, or ended one that waited, for another reason than those with a kind of their own (Request, Attempt: the last one made; Err: why)
 	Requeued     // a rate-limited request went back to its place (Request, Attempt, Scope, Until)
 	Retry        // a failed attempt will be repeated; told before the wait (Request, Attempt; Delay until then; Err)
 	Again        // an attempt asked to be followed by another, and its request waits (Request, Attempt; Delay until then)
@@ -90,7 +91,7 @@ const (
 
 var names = [kinds]string{
 	None: "none", Submitted: "submitted", Queued: "queued", Started: "started", AttemptEnded: "attempt ended",
-	Completed: "completed", Overflow: "overflow", Cancelled: "cancelled", Requeued: "requeued", Retry: "retry", Again: "again",
+	Completed: "completed", Overflow: "overflow", Cancelled: "cancelled", Refused: "refused", Requeued: "requeued", Retry: "retry", Again: "again",
 	Recovered: "recovered", Ignored: "ignored", GaveUp: "gave up", Learned: "learned", Cooling: "cooling", Extended: "extended",
 	Cleared: "cleared", Cooled: "cooled", Probe: "probe", Ramp: "ramp", Resumed: "resumed", Clamped: "clamped",
 	BadVendor: "bad vendor", BreakerState: "breaker state", BreakerSet: "breaker set", BreakerReset: "breaker reset",

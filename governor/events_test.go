@@ -207,7 +207,7 @@ func TestEventsOfABreaker(t *testing.T) {
 		b.Report(p, time.Now(), breaker.Success, 0)
 	},
 		"submitted #1", "started #1 .1", "attempt ended #1 .1 1s err",
-		`breaker rate "failure rate: 1"`, `breaker state until +1m0s "open"`, "completed #1 .1 err", "idle",
+		`breaker rate "failure rate: 1"`, `breaker state until +1m0s "open" err`, "completed #1 .1 err", "idle",
 		"submitted #2", "breaker refused #2 until +1m0s", "completed #2 err", `breaker state "half-open"`, `breaker state "closed"`)
 }
 

@@ -1,11 +1,9 @@
 package governor
 
 import (
-	"errors"
 	"slices"
 	"time"
 
-	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/retry"
@@ -197,16 +195,6 @@ func (c *core) broken(r *request, err error, now int64) {
 		return
 	}
 	c.hostAt = add(now, breakerDelay(err))
-}
-
-// tellBroken tells that it was the breaker, if it was, for which r ends with err.
-func (c *core) tellBroken(r *request, err error) {
-	if c.breaker == nil {
-		return
-	}
-	if open, ok := errors.AsType[*breaker.OpenError](err); ok {
-		c.emit(event.Event{Kind: event.BreakerRefused, Request: r.seq, Until: open.Until})
-	}
 }
 
 // breakerDelay is how long to wait for a breaker before asking again. When it

@@ -133,7 +133,6 @@ func (c *core) cancel(r *request) { c.drop(r, c.cancelError(r)) }
 // drop takes a waiting request out of the queue and completes it with err, or
 // because of it when an attempt was made before.
 func (c *core) drop(r *request, err error) {
-	c.tellBroken(r, err)
 	err = c.because(r, err)
 	if r.place == inLane {
 		c.queue.remove(r)

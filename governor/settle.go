@@ -241,13 +241,21 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 		c.retime.Store(true)
 		c.freed()
 	}
-	verdict := a.verdict(refused)
+	verdict, err := a.verdict(refused), o.err
 	a.cancel(nil)
 	a.seq = 0
 	if a.permitted {
 		a.permitted = false
-		wake = true                                                                 // it may have opened, or closed
-		c.breaker.Report(a.permit, time.Now(), verdict, time.Duration(now-a.began)) // last: it is the user's
+		wake = true                          // it may have opened, or closed
+		took := time.Duration(now - a.began) // last, for it is the user's:
+		if r, ok := c.breaker.(ErrorReporter); ok && verdict == breaker.Failure {
+			if o.kind == exited {
+				err = ErrGoexit
+			}
+			r.ReportError(a.permit, time.Now(), verdict, took, err)
+		} else {
+			c.breaker.Report(a.permit, time.Now(), verdict, took)
+		}
 	}
 	return wake
 }

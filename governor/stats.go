@@ -135,12 +135,17 @@ type BreakerStats struct {
 	breaker.Stats
 	Refusing bool   `json:"refusing"`         // calls are refused now; an open one whose time has come lets the next try
 	Answer   string `json:"answer,omitempty"` // what they are told
+
+	// Rejected is how many requests this governor has refused, or ended in the queue,
+	// because of it, since New: in place of the number of package breaker, which does
+	// not know of them, as a governor asks by Ready.
+	Rejected uint64 `json:"rejected"`
 }
 
 type counters struct {
 	submitted, refused, started, succeeded, failed, dropped, limited, retried, again,
 	gaveUp, panics, overflow, cooldowns, clamped, badVendor, stuck, hookPanics,
-	wouldWait, wouldRefuse atomic.Uint64
+	wouldWait, wouldRefuse, broken atomic.Uint64
 }
 
 // Stats returns a snapshot, taken between two decisions.
@@ -178,6 +183,7 @@ func (c *core) snapshot() Stats {
 	}
 	if c.breaker != nil {
 		s.Breaker = breakerStats(c.breaker, s.Time)
+		s.Breaker.Rejected = n.broken.Load()
 	}
 	c.gate.snapshot(&s, c.now())
 	return s
@@ -307,13 +313,13 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	if err != ErrAbandoned { // else its attempt goes on
 		c.repeated(r)
 	}
+	if own && err != nil {
+		c.tellRefusal(r, n, err)
+	}
 	if !r.complete(err, own, count) {
 		return false
 	}
 	r.sel().refs.Add(-1)
-	if err != nil && n == 0 && err != ErrAbandoned && r.cause() != nil {
-		c.emitFor(r, event.Cancelled, 0, 0, err)
-	}
 	c.emitFor(r, event.Completed, n, 0, err)
 	return true
 }
@@ -324,7 +330,7 @@ func (c *core) refuse(r *request, err error) {
 		c.count.overflow.Add(1)
 		c.emit(event.Event{Kind: event.Overflow, Err: err})
 	}
-	c.tellBroken(r, err)
+	c.tellRefusal(r, 0, err)
 	r.complete(err, true, &c.count.refused)
 	if r.class.Load() != nil {
 		r.sel().refs.Add(-1)

@@ -59,6 +59,13 @@ type Judge interface {
 	Judge(err error) breaker.Outcome
 }
 
+// ErrorReporter is a Breaker that is told of a failed attempt by ReportError in place
+// of Report, so that it can say what has opened it. A breaker.Breaker is one.
+type ErrorReporter interface {
+	breaker.Circuit
+	ReportError(p breaker.Permit, now time.Time, o breaker.Outcome, took time.Duration, err error)
+}
+
 // maxSignals bounds what one error can do to the table of scopes.
 const maxSignals = 16
 

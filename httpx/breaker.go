@@ -19,8 +19,22 @@ func newBreaker(cfg breaker.Config, host string) (*breaker.Breaker, error) {
 	return breaker.New(cfg)
 }
 
-// judge is a breaker that goes by what RecordFailure said.
+// judge is a circuit that goes by what RecordFailure said.
 type judge struct{ breaker.Circuit }
+
+// judging is the same of a breaker, which the governor asks for more than that.
+type judging struct{ *breaker.Breaker }
+
+// judged has c go by what RecordFailure said.
+func judged(c breaker.Circuit) breaker.Circuit {
+	if b, ok := c.(*breaker.Breaker); ok {
+		return judging{b}
+	}
+	return judge{c}
+}
+
+// Judge implements governor.Judge.
+func (judging) Judge(err error) breaker.Outcome { return judge{}.Judge(err) }
 
 // Judge implements governor.Judge.
 func (judge) Judge(err error) breaker.Outcome {

@@ -121,13 +121,13 @@ func (t *Transport) host(name string) (cfg governor.PlainConfig, err error) {
 	cfg.Retry = c.Retry.config()
 	switch {
 	case cfg.Breaker != nil:
-		cfg.Breaker = judge{cfg.Breaker}
+		cfg.Breaker = judged(cfg.Breaker)
 	case c.Breaker != nil:
 		b, err := newBreaker(*c.Breaker, name)
 		if err != nil {
 			return cfg, err
 		}
-		cfg.Breaker = judge{b}
+		cfg.Breaker = judged(b)
 	}
 	return cfg, nil
 }

@@ -14,7 +14,7 @@ type Gauge interface {
 	Limiter
 
 	// Quota returns what is known of key's quota now: its Limit and Window, and what
-	// is Remaining, 0 where that is debt. Reset is zero unless all of a window ends at
+	// is Remaining, 0 where that is debt and less than 0 where nobody knows. Reset is zero unless all of a window ends at
 	// one time. Of several windows it is the one of which the smallest part is left. ok
 	// is false when nothing is known. It changes nothing that a caller could notice.
 	Quota(now time.Time, key string) (q throttle.Quota, ok bool)

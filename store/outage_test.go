@@ -15,6 +15,7 @@ import (
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/store/storetest"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // outage runs four nodes for twelve seconds, in four of which the store does not
@@ -253,4 +254,36 @@ func TestSlotsOfADeadNodeComeBack(t *testing.T) {
 	})
 }
 
-var _ limiter.Notifier = (*store.Share)(nil)
+var (
+	_ limiter.Notifier = (*store.Share)(nil)
+	_ limiter.Gauge    = (*store.Share)(nil)
+)
+
+// What the others have left of a quota nobody knows here; how much it is, and for how
+// long, is known before and after the first exchange.
+func TestAShareTellsOfAQuotaButNotWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := []store.Limit{{Quota: 600, Per: time.Minute}, {Quota: 20, Per: time.Second}}
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		sh, err := s.Share(store.ShareConfig{Name: "acme", Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := throttle.Quota{Limit: 600, Window: time.Minute, Remaining: -1, Cost: -1}
+		for _, when := range []string{"before", "after"} {
+			if q, ok := sh.Quota(time.Now(), ""); !ok || q != want {
+				t.Errorf("%s an exchange: %+v, %v; want %+v", when, q, ok, want)
+			}
+			sh.Wait(time.Now(), "", 1)
+			time.Sleep(time.Second)
+		}
+		none, err := s.Share(store.ShareConfig{Name: "free"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q, ok := none.Quota(time.Now(), ""); ok {
+			t.Errorf("without a limit: %+v", q)
+		}
+	})
+}

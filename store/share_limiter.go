@@ -187,3 +187,27 @@ func (sh *Share) Rate(now time.Time, key string) float64 {
 	}
 	return rater(sh.limits, 1)
 }
+
+// Quota returns the narrowest of the limits in force, for all processes together: its
+// Limit and Window. Remaining is less than 0, for nobody here knows: the store tells a
+// process what it may use of a quota, not what the others have left of it, and what
+// this one has fetched and not used yet is no measure of that. ok is false without any
+// limit.
+func (sh *Share) Quota(now time.Time, key string) (q throttle.Quota, ok bool) {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	limits := sh.limits
+	if len(sh.own) > 0 {
+		limits = sh.asked // what the store grants is less than all that there is
+	}
+	if c := sh.keys[key]; c != nil && len(sh.own) == 0 {
+		limits = c.quota
+	}
+	least := 0.
+	for _, l := range limits {
+		if rate := rater([]Limit{l}, 1); !ok || rate < least {
+			q, least, ok = throttle.Quota{Limit: l.Quota, Window: l.Per, Remaining: -1, Cost: -1}, rate, true
+		}
+	}
+	return q, ok
+}

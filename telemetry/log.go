@@ -48,7 +48,7 @@ func Log(l *slog.Logger) func(event.Event) {
 }
 
 var warns = map[event.Kind]bool{
-	event.Overflow: true, event.GaveUp: true, event.Cooling: true, event.Extended: true, event.Clamped: true,
+	event.Overflow: true, event.Refused: true, event.GaveUp: true, event.Cooling: true, event.Extended: true, event.Clamped: true,
 	event.BadVendor: true, event.BreakerState: true, event.BreakerRate: true, event.TimedOut: true,
 	event.FallbackFailed: true, event.BudgetSpent: true, event.PoolFailed: true, event.Stuck: true,
 	event.Abandoned: true, event.StoreLost: true, event.Unguarded: true,

@@ -322,7 +322,7 @@ export class Detail {
     }, (tr, [l]) => {
       text(tr.cell[0], (l.per === "host" ? "The whole host" : l.key ? `${l.per} ${l.key}` : `Each ${l.per}`) + (l.unit ? `, ${l.unit}` : ""));
       text(tr.cell[1], l.rate ? rate(l.rate) : "–");
-      text(tr.cell[2], l.remaining < 0 ? "–" : count(l.remaining) + (l.limit < 0 ? "" : " of " + count(l.limit)));
+      text(tr.cell[2], (l.remaining < 0 ? "–" : count(l.remaining)) + (l.limit < 0 ? "" : " of " + count(l.limit)));
       show(tr.bar, l.limit > 0 && l.remaining >= 0);
       gauge(tr.bar, l.remaining, l.limit);
       text(tr.cell[4], l.left ? span(Math.round(l.left / 1000) * 1000) : l.window ? span(l.window) + " at most" : "–");
