@@ -138,8 +138,10 @@ type Config[S comparable, C any] struct {
 
 	// Guess is the schedule of cooldowns for signals without a delay, one step
 	// an episode, back to the first after a success. nil means exponential from
-	// 15 s, doubling. MaxGuess bounds it; 0 means 15 min.
-	Guess    backoff.Schedule
+	// 15 s, doubling.
+	Guess backoff.Schedule
+
+	// MaxGuess is the longest of them. 0 means 15 min.
 	MaxGuess time.Duration
 
 	// MinCooldown is the shortest pause: for a vendor that says "0" or next to
