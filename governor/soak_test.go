@@ -127,7 +127,9 @@ func (s *soak) closure(ctx context.Context, c *soakConn, sel int, tenant string)
 }
 
 // check finds starts that the gate must not have let through: the attempt drew
-// its number after a cooldown was received that has not ended.
+// its number after a signal was received that still has its scope cool. It is the
+// latest signal that counts: one that came late from before an episode can have the
+// scope cool again while this attempt, which began in between, is on its way here.
 func (s *soak) check(ctx context.Context, sel int, tenant string) {
 	if _, direct := ctx.(*inlineCall); direct {
 		s.direct.Add(1)
@@ -138,7 +140,7 @@ func (s *soak) check(ctx context.Context, sel int, tenant string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, sc := range a.scopes() {
-		if st := g.table[sc]; st != nil && st.phase == cooling && a.seq > st.learned {
+		if st := g.table[sc]; st != nil && st.phase == cooling && a.seq > st.heard {
 			s.early.Add(1)
 		}
 	}
