@@ -81,6 +81,15 @@ func (b *broken) Exchange(ctx context.Context, node store.Node, items []store.It
 	return answers, err
 }
 
+// TTL is an hour for what has no end, so that a Syncer may have an Interval in which who was
+// stopped does not give back first what it believes to have.
+func (b *broken) TTL() time.Duration {
+	if b.how == forever {
+		return time.Hour
+	}
+	return b.Store.TTL()
+}
+
 func (b *broken) Watch(ctx context.Context, hint func(string)) (func(), error) {
 	if b.how == unheard {
 		return func() {}, nil

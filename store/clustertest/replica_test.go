@@ -137,7 +137,11 @@ func runReplica(said string) error {
 		engine = deaf{engine}
 	}
 	noted := &noting{Store: breakIt(engine, l.Broken), log: l.log}
-	shared, err := store.NewSyncer(store.SyncerConfig{Store: noted, Interval: 600 * time.Millisecond, Timeout: 500 * time.Millisecond})
+	interval := 600 * time.Millisecond
+	if l.Broken == forever {
+		interval = time.Minute // see broken.TTL
+	}
+	shared, err := store.NewSyncer(store.SyncerConfig{Store: noted, Interval: interval, Timeout: 500 * time.Millisecond})
 	if err != nil {
 		return err
 	}
