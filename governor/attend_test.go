@@ -77,21 +77,7 @@ func retried(ctx context.Context) int {
 	return info.Attempt
 }
 
-func TestQueuedDoThatNeedNotWaitAllocatesOnce(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for name, p := range map[string]*pool.Config[string, int]{"plain": nil, "pooled": ints(nil)} {
-		g, err := New(Config[string, int]{Name: "test", Pool: p})
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.actorOnly = true
-		if n := testing.AllocsPerRun(1000, func() { Do(ctx, g, "a", answer) }); n > 1 {
-			t.Errorf("%s: %v allocations, want 1", name, n)
-		}
-		g.Close()
-	}
-}
+func TestQueuedDoThatNeedNotWaitAllocatesOnce(t *testing.T) { allocatesOnce(t, true) }
 
 func TestQueuedDoThatHasToWaitHasNoAttemptYet(t *testing.T) {
 	through(t, Config[string, int]{Workers: 1}, func(t *testing.T, g *Governor[string, int]) {

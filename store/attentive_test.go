@@ -151,32 +151,7 @@ func TestWhatIsBeingToldIsNotHeard(t *testing.T) {
 }
 
 // What is cooling when a governor joins it hears at once, though the store knows that
-// this process has heard of it before.
-func TestWhoJoinsLaterHearsAll(t *testing.T) {
-	for step := range 20 { // also while an exchange is on its way
-		synctest.Test(t, func(t *testing.T) {
-			all, _ := processes(t, 1, func(_ *governor.PlainConfig, s *store.SyncerConfig) {
-				s.Store.(*faulty).delay = func() time.Duration { return 70 * time.Millisecond }
-			})
-			defer end(t, all)
-			scope := throttle.Scope{Level: throttle.Tenant, Key: "a"}
-			all[0].Learn(throttle.Signal{Scope: scope, Delay: time.Hour})
-			time.Sleep(10*time.Second + time.Duration(step)*50*time.Millisecond)
-			g, err := governor.New(governor.PlainConfig{Name: "acme", Vendor: governortest.Vendor{}, Store: all[0].sync})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer g.Close()
-			time.Sleep(300 * time.Millisecond)
-			if cools := g.Stats().Cooldowns; len(cools) != 1 {
-				t.Errorf("step %d: it knows of %+v, want one of an hour", step, cools)
-			}
-		})
-	}
-}
-
-// Whatever is under way when a governor joins was asked for by those before it, who
-// have heard of what cools.
+// this process has heard of it before, and what is under way was asked for by others.
 func TestWhoJoinsDuringAnExchangeHearsAll(t *testing.T) {
 	for step := range 40 {
 		synctest.Test(t, func(t *testing.T) {

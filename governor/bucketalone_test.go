@@ -45,9 +45,9 @@ func bothWays(t *testing.T, seed uint64, burst int, test func(t *testing.T, g *g
 	}
 }
 
-// A limit that takes in one step is told of the same, however late: what calls give
-// back, and which are refused, does not depend on it.
-func TestATakerIsTheLimitThatItIs(t *testing.T) {
+// A Bucket that is the only limit is taken from in one step, and told of the same,
+// however late: what calls give back, and which are refused, does not depend on it.
+func TestABucketAloneIsToldTheSame(t *testing.T) {
 	for seed := range uint64(20) {
 		bothWays(t, seed, 8, func(t *testing.T, g *governor.Plain, r *rand.Rand, look func()) {
 			for range 100 {
@@ -76,7 +76,7 @@ func TestATakerIsTheLimitThatItIs(t *testing.T) {
 }
 
 // Nor does it when calls end while others run whose true cost is not known yet.
-func TestATakerGivesBackAllWhileOthersRun(t *testing.T) {
+func TestABucketAloneGetsAllBackWhileOthersRun(t *testing.T) {
 	for seed := range uint64(300) {
 		bothWays(t, seed, 40, func(t *testing.T, g *governor.Plain, r *rand.Rand, look func()) {
 			var wg sync.WaitGroup
