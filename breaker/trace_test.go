@@ -52,7 +52,7 @@ var traceStates = map[string]breaker.State{
 	"disabled": breaker.Disabled, "forced_open": breaker.ForcedOpen, "metrics_only": breaker.MetricsOnly,
 }
 
-func (tr *trace) config() breaker.Config {
+func (tr *trace) config(t *testing.T) breaker.Config {
 	c := tr.Config
 	cfg := breaker.Config{
 		MinCalls:      c.MinimumCalls,
@@ -62,32 +62,52 @@ func (tr *trace) config() breaker.Config {
 		HalfOpenCalls: c.HalfOpenCalls,
 		Lease:         1000 * time.Hour, // the reference has none
 	}
-	if c.Window == "time" {
-		cfg.WindowTime = time.Duration(c.WindowSize) * time.Second
-	} else {
+	switch c.Window {
+	case "count":
 		cfg.Window = c.WindowSize
+	case "time":
+		cfg.WindowTime = time.Duration(c.WindowSize) * time.Second
+	default:
+		t.Fatalf("no window %q", c.Window)
 	}
-	wait := time.Duration(c.WaitOpenMS) * time.Millisecond
+	wait := openWait(c.WaitOpenMS)
 	cfg.OpenFor = backoff.Constant(wait)
 	if c.WaitOpenMultiplier > 0 {
-		cfg.OpenFor = backoff.Exponential{Initial: wait, Multiplier: c.WaitOpenMultiplier, Max: time.Duration(c.WaitOpenMaxMS) * time.Millisecond}
+		longer := backoff.Exponential{Initial: wait, Multiplier: c.WaitOpenMultiplier}
+		if c.WaitOpenMaxMS > 0 {
+			longer.Max = openWait(c.WaitOpenMaxMS)
+		}
+		cfg.OpenFor = longer
 	}
 	return cfg
 }
 
-// The breaker does what the reference did, step for step. A bubble's clock begins
-// at a whole second, as a trace does.
+// openWait is how long the breaker is open for a reference that is open for ms: that
+// counts whole milliseconds, and admits no trial call before the next one.
+func openWait(ms int) time.Duration { return time.Duration(ms)*time.Millisecond + 1 }
+
+// The breaker does what the reference did, step for step. FLYBALL_BREAKER_TRACES names
+// another file of traces.
 func TestReproducesTheTracesOfAReferenceBreaker(t *testing.T) {
-	text, err := os.ReadFile(cmp.Or(os.Getenv("FLYBALL_BREAKER_TRACES"), "testdata/breaker_traces.json"))
+	replay(t, cmp.Or(os.Getenv("FLYBALL_BREAKER_TRACES"), "testdata/breaker_traces.json"))
+}
+
+// Made up by the rule, for what random runs seldom meet.
+func TestReproducesTracesAtTheEdges(t *testing.T) { replay(t, "testdata/breaker_edges.json") }
+
+// replay runs the traces of a file. A bubble's clock begins at a whole second, as a
+// trace does.
+func replay(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var traces []trace
 	if err := json.Unmarshal(text, &traces); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", file, err)
 	}
 	if len(traces) == 0 {
-		t.Fatal("no traces")
+		t.Fatalf("%s: no traces", file)
 	}
 	for _, tr := range traces {
 		t.Run(tr.Name, func(t *testing.T) { synctest.Test(t, tr.run) })
@@ -95,7 +115,7 @@ func TestReproducesTheTracesOfAReferenceBreaker(t *testing.T) {
 }
 
 func (tr *trace) run(t *testing.T) {
-	b := newBreaker(t, tr.config())
+	b := newBreaker(t, tr.config(t))
 	var permits []breaker.Permit // of the present state, not given back
 	before := b.Stats()
 	for i, s := range tr.Steps {
