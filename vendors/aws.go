@@ -11,8 +11,8 @@ import (
 //
 // Limited is a failure, of whatever status (400, 429, 503), with one of the error
 // codes that AWS's own SDKs take for throttling, and 429 with another one or none. The code
-// is in X-Amzn-ErrorType or X-Amzn-Query-Error, in __type or code of a JSON body, or
-// in <Code> of an XML one. The delay is X-Amz-Retry-After, in milliseconds, else
+// is in X-Amzn-ErrorType or X-Amzn-Query-Error, in __type, code or Error.Code of a
+// JSON body, or in <Code> of an XML one. The delay is X-Amz-Retry-After, in milliseconds, else
 // Retry-After. PriorRequestNotComplete, TransactionInProgressException and limits on
 // concurrent invocations are about concurrency. ServiceQuotaExceededException, which
 // counts resources, is no limit.
@@ -82,6 +82,9 @@ func awsCode(r Response) (code, reason string) {
 		Type   text `json:"__type"`
 		Code   text `json:"code"`
 		Reason text `json:"Reason"`
+		Error  struct {
+			Code text `json:"Code"`
+		} `json:"Error"`
 	}
 	if !decode(r.Body, &reply) {
 		for name, value := range elements(r.Body) {
@@ -92,7 +95,7 @@ func awsCode(r Response) (code, reason string) {
 		}
 	}
 	query, _, _ := strings.Cut(value(r.Header, "X-Amzn-Query-Error"), ";")
-	for _, c := range [...]string{value(r.Header, "X-Amzn-Errortype"), query, string(reply.Code), string(reply.Type)} {
+	for _, c := range [...]string{value(r.Header, "X-Amzn-Errortype"), query, string(reply.Code), string(reply.Type), string(reply.Error.Code)} {
 		c, _, _ = strings.Cut(c, ":")
 		if c = c[strings.LastIndexByte(c, '#')+1:]; c != "" {
 			return c, string(reply.Reason)

@@ -19,13 +19,17 @@ func decode(body []byte, v any) bool {
 	if len(body) > maxBody {
 		return false
 	}
-	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
-	if len(body) == 0 || body[0] != '{' && body[0] != '[' {
+	if body = trim(body); len(body) == 0 || body[0] != '{' && body[0] != '[' {
 		return false
 	}
 	err := json.Unmarshal(body, v)
 	_, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
 	return err == nil || mistyped
+}
+
+// trim returns a body without the byte order mark and the white space around it.
+func trim(body []byte) []byte {
+	return bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 }
 
 // has reports whether a body, of at most maxBody bytes, has a text in it: whether

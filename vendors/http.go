@@ -1,7 +1,6 @@
 package vendors
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -114,14 +113,14 @@ const maxBody = 1 << 20
 // readProblem looks for a problem type of the RateLimit draft in an
 // application/problem+json body.
 func readProblem(r Response) (throttle.Kind, bool) {
-	if !strings.Contains(value(r.Header, "Content-Type"), "problem+json") || len(r.Body) > maxBody {
+	if !strings.Contains(strings.ToLower(value(r.Header, "Content-Type")), "problem+json") {
 		return throttle.KindUnknown, false
 	}
-	var p struct{ Type string }
-	if json.Unmarshal(r.Body, &p) != nil {
-		return throttle.KindUnknown, false
+	var p struct {
+		Type text `json:"type"`
 	}
-	_, name, _ := strings.Cut(p.Type, "http-problem-types#")
+	decode(r.Body, &p)
+	_, name, _ := strings.Cut(string(p.Type), "http-problem-types#")
 	switch name {
 	case "quota-exceeded":
 		return throttle.KindQuota, true

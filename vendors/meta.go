@@ -1,6 +1,7 @@
 package vendors
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
@@ -178,7 +179,7 @@ func readMetaOne(r Response) (throttle.Signal, bool) {
 
 // metaBatch returns the answers in the answer to a batch.
 func metaBatch(r Response) (in []Response) {
-	if r.Status != http.StatusOK || len(r.Body) == 0 || r.Body[0] != '[' {
+	if r.Status != http.StatusOK || !bytes.HasPrefix(trim(r.Body), []byte("[")) {
 		return nil
 	}
 	var batch items[metaItem]
