@@ -24,9 +24,15 @@ var heard = []event.Kind{
 	event.StoreLost, event.StoreBack, event.Unguarded,
 }
 
-// urgent are those that are shown at once, not with the next second.
-const urgent uint64 = 1<<event.Cooling | 1<<event.Extended | 1<<event.Cleared | 1<<event.Cooled | 1<<event.Resumed |
-	1<<event.BreakerState | 1<<event.BreakerSet | 1<<event.Paused | 1<<event.Unpaused | 1<<event.Closed | 1<<event.StoreLost | 1<<event.StoreBack
+// urgent reports whether a kind is shown at once, not with the next second.
+func urgent(k event.Kind) bool {
+	switch k {
+	case event.Cooling, event.Extended, event.Cleared, event.Cooled, event.Resumed, event.BreakerState, event.BreakerSet,
+		event.Paused, event.Unpaused, event.Closed, event.StoreLost, event.StoreBack:
+		return true
+	}
+	return false
+}
 
 // entry is a governor that is watched.
 type entry struct {
@@ -74,7 +80,7 @@ func (d *Dashboard) newEntry(h governor.Handle, id string) *entry {
 			return
 		}
 		e.noted(d, ev)
-		if urgent&(uint64(1)<<ev.Kind) != 0 {
+		if urgent(ev.Kind) {
 			d.changed(e)
 		}
 	}, heard...)
@@ -235,6 +241,6 @@ var errorKinds = [...]struct {
 	{"refused", func(s *governor.Stats) uint64 { return s.Refused }},
 	{"overflow", func(s *governor.Stats) uint64 { return s.Overflow }},
 	{"connect", func(s *governor.Stats) uint64 { return s.Pool.Failed }},
-	{"panics", func(s *governor.Stats) uint64 { return s.Panics + s.BadVendor + s.Hooks }},
+	{"panics", func(s *governor.Stats) uint64 { return s.Panics + s.BadVendor + s.HookPanics }},
 	{"stuck", func(s *governor.Stats) uint64 { return s.Stuck }},
 }

@@ -34,9 +34,15 @@ const (
 	sameTime  = 10 * time.Second
 )
 
-// alone are the kinds of which each one matters.
-const alone uint64 = 1<<event.Cooling | 1<<event.Cleared | 1<<event.Cooled | 1<<event.Resumed | 1<<event.BreakerState |
-	1<<event.BreakerSet | 1<<event.BreakerReset | 1<<event.Paused | 1<<event.Unpaused | 1<<event.Closing | 1<<event.Closed
+// alone reports whether each event of a kind matters.
+func alone(k event.Kind) bool {
+	switch k {
+	case event.Cooling, event.Cleared, event.Cooled, event.Resumed, event.BreakerState, event.BreakerSet, event.BreakerReset,
+		event.Paused, event.Unpaused, event.Closing, event.Closed:
+		return true
+	}
+	return false
+}
 
 // journal keeps the last events. Others of the same sort are counted with the first of
 // them, so that a thousand refusals do not push out what caused them.
@@ -52,7 +58,7 @@ type noted struct {
 
 func (j *journal) add(e Event, k event.Kind, tick uint64) {
 	j.events.most = maxEvents
-	if alone&(uint64(1)<<k) == 0 {
+	if !alone(k) {
 		for i := j.events.len() - 1; i >= max(0, j.events.len()-lookBack); i-- {
 			have := j.events.at(i)
 			if have.Kind == e.Kind && have.Scope == e.Scope && have.Source == e.Source && (have.Error == e.Error || k == event.Refused) && e.Time.Sub(have.Time) < sameTime {

@@ -19,13 +19,19 @@ type Bus struct {
 	// with the most that it was ever behind, about 150 bytes an event.
 	Depth int
 
-	// wants has the bit of every kind that somebody listens to, or that is kept. It
-	// is written under mu and read without, so that an event nobody wants costs one
-	// load.
-	wants atomic.Uint64
+	// wants has every kind that somebody listens to, or that is kept: it is the union
+	// of keeps and of what listeners hear. It is written under mu, word by word, and
+	// read without, so that an event nobody wants costs one load.
+	wants [len(mask{})]atomic.Uint64
 
-	// keeps has the bits of the kinds that Keep named; it is set before first use.
-	keeps uint64
+	// some is wants with its words laid over each other, for Emit, which has to stay
+	// short enough to be inlined. active is whether wants has more than keeps. Both are
+	// written and read as wants is.
+	some   atomic.Uint64
+	active atomic.Bool
+
+	// keeps has the kinds that Keep named; it is set before first use.
+	keeps mask
 	most  int
 
 	dropped, panics atomic.Uint64
@@ -42,11 +48,6 @@ type Bus struct {
 }
 
 const defaultDepth = 1024
-
-const all = 1<<kinds - 1 - 1<<None // every kind but None
-
-// More than 64 kinds have no room in Bus.wants, and do not compile.
-const _ = 64 - kinds
 
 // Listen makes fn hear every later event of the given kinds; of all kinds when
 // none is given. fn is called for one event at a time, in the order of emission,
@@ -72,18 +73,8 @@ func (b *Bus) Listen(fn func(Event), only ...Kind) (stop func()) {
 		return func() {}
 	}
 	b.listeners = append(b.listeners, l)
-	b.wants.Store(b.wants.Load() | l.kinds)
+	b.wantLocked()
 	return func() { b.remove(l) }
-}
-
-func maskOf(only []Kind) (mask uint64) {
-	if len(only) == 0 {
-		return all
-	}
-	for _, k := range only {
-		mask |= 1 << k // nothing for a kind of 64 or more
-	}
-	return mask & all
 }
 
 func (b *Bus) remove(l *listener) {
@@ -98,11 +89,26 @@ func (b *Bus) remove(l *listener) {
 	if b.closed {
 		return
 	}
-	wants := b.keeps
-	for _, other := range b.listeners {
-		wants |= other.kinds
+	b.wantLocked()
+}
+
+// wantLocked writes wants, some and active.
+func (b *Bus) wantLocked() {
+	var wants mask
+	if !b.closed {
+		wants = b.keeps
+		for _, l := range b.listeners {
+			wants.add(l.kinds)
+		}
 	}
-	b.wants.Store(wants)
+	some, more := uint64(0), uint64(0)
+	for i := range wants {
+		b.wants[i].Store(wants[i])
+		some |= wants[i]
+		more |= wants[i] &^ b.keeps[i]
+	}
+	b.some.Store(some)
+	b.active.Store(more != 0)
 }
 
 // Keep makes the Bus keep the last n events of the given kinds, of all kinds when
@@ -116,7 +122,7 @@ func (b *Bus) Keep(n int, only ...Kind) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.keeps, b.most = maskOf(only), n
-	b.wants.Store(b.wants.Load() | b.keeps)
+	b.wantLocked()
 }
 
 // Recent returns the events that are kept, the oldest first; also after Close.
@@ -128,11 +134,11 @@ func (b *Bus) Recent() []Event {
 
 // Active reports whether anybody listens to a kind that is not kept anyway. It
 // costs one atomic load.
-func (b *Bus) Active() bool { return b.wants.Load()&^b.keeps != 0 }
+func (b *Bus) Active() bool { return b.active.Load() }
 
 // Wants reports whether anybody listens to kind k, or it is kept, so that an emitter
 // need not build an event for nobody. It costs one atomic load.
-func (b *Bus) Wants(k Kind) bool { return b.wants.Load()&(1<<k) != 0 }
+func (b *Bus) Wants(k Kind) bool { return b.wants[k/wordBits].Load()&(1<<(k%wordBits)) != 0 }
 
 // Emit puts e into the queue of every listener that wants it. It never waits for
 // a listener and never calls one. When nobody wants e it costs one atomic load;
@@ -140,22 +146,23 @@ func (b *Bus) Wants(k Kind) bool { return b.wants.Load()&(1<<k) != 0 }
 // event of kind None, or of no kind, goes nowhere. Events of one goroutine are
 // heard in its order; those of several in the same order by every listener.
 func (b *Bus) Emit(e Event) {
-	if b.Wants(e.Kind) {
+	if b.some.Load()&(1<<(e.Kind%wordBits)) != 0 {
 		b.emit(e)
 	}
 }
 
+// emit looks again, for e may be of a kind that only shares its bit with one wanted.
 func (b *Bus) emit(e Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return
 	}
-	if b.keeps&(1<<e.Kind) != 0 {
+	if b.keeps.has(e.Kind) {
 		b.kept.push(e, b.most)
 	}
 	for _, l := range b.listeners {
-		if l.kinds&(1<<e.Kind) == 0 {
+		if !l.kinds.has(e.Kind) {
 			continue
 		}
 		if l.queue.push(e, l.depth) {
@@ -183,7 +190,7 @@ func (b *Bus) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.wants.Store(0)
+	b.wantLocked()
 	b.finishLocked()
 }
 

@@ -4,7 +4,7 @@ package event
 type listener struct {
 	bus   *Bus
 	fn    func(Event)
-	kinds uint64 // those it hears
+	kinds mask   // those it hears
 	depth int    // how many events may wait
 	loop  func() // deliver; kept, so that starting it allocates no closure
 
