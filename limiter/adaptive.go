@@ -82,7 +82,7 @@ type model interface {
 	wait(t, n float64) float64 // seconds; 0 or less: none
 	take(t, n float64)
 	lax() bool
-	passed(calls float64) // of one permit each, while lax
+	passed(t, calls float64) // of one permit each, while lax
 	settle(t, n, used float64)
 	accepted(t, sent float64)
 	refused(t, sent float64)
@@ -176,8 +176,8 @@ func (a *Adaptive) Lax() bool { return a.told == nil && a.model.lax() }
 
 // Passed tells of n calls that were made while everything passed.
 func (a *Adaptive) Passed(now time.Time, key string, n int) {
-	if a.at(now); n >= 1 {
-		a.model.passed(float64(n))
+	if t := a.at(now); n >= 1 {
+		a.model.passed(t, float64(n))
 	}
 }
 

@@ -40,9 +40,12 @@ func (p *bucketed) lax() bool {
 	return p.rate == 0 && !p.learn.paused && p.learn.calls > 0
 }
 
-func (p *bucketed) passed(calls float64) {
+func (p *bucketed) passed(t, calls float64) {
 	p.learn.calls += calls
 	p.learn.permits += calls
+	if p.lax() {
+		p.learn.marks.add(t, p.learn.permits) // when exactly they were is not known
+	}
 	p.limits.share *= math.Pow(7.0/8, calls) // none of them had to wait
 }
 

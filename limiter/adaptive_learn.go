@@ -13,7 +13,8 @@ import "math"
 //     pace was below q; but none was taken that had not come, for the bucket was
 //     empty at the start. In the first sample it was full: there the time has
 //     the pause added that follows, as a vendor's pause is long enough to fill
-//     its bucket.
+//     its bucket. So it is from any moment of it on, and the best of them counts:
+//     see marks.
 //   - q is no more than up, the pace at the refusal: a bucket that gets more
 //     than is taken from it does not become empty.
 //   - From when the pace passed q until the refusal, the bucket, full until
@@ -71,6 +72,7 @@ type learned struct {
 	// calls. rounds are the present one and the one before it.
 	doubling bool
 	rounds   [2]round
+	marks    marks // while everything passes
 
 	curve curve
 	burst float64 // b; 0: not known
@@ -92,6 +94,9 @@ func (l *learned) count(t, n float64) {
 	if l.first && l.calls == 0 {
 		l.from = t
 		l.rounds = [2]round{{time: t}, {time: t}}
+	}
+	if l.first && !l.doubling {
+		l.marks.add(t, l.permits)
 	}
 	l.calls++
 	l.permits += n
@@ -172,7 +177,11 @@ func (p *bucketed) resume(t float64) {
 	if l.first {
 		span += pause
 	}
-	lo := min(max(taken/max(span, 1e-3), p.min), p.max)
+	lo := taken / max(span, 1e-3)
+	if p.rate == 0 {
+		lo = l.marks.bound(l.cut, l.pause, l.permits, l.permits-taken, lo)
+	}
+	lo = min(max(lo, p.min), p.max)
 	up := p.rate
 	if up == 0 {
 		up = lo // everything passed: there was no pace, and there is no bound
@@ -200,6 +209,7 @@ func (p *bucketed) resume(t float64) {
 // restart begins a sample with the last refusal.
 func (l *learned) restart() {
 	l.from, l.permits, l.calls, l.bad = l.cut, 0, 0, 0
+	l.marks.n = 0
 }
 
 func doubling(rate, pause float64) curve {

@@ -96,7 +96,7 @@ func newWindowed(window, start, least, most float64) *windowed {
 // lax is never so: a window has a quota from the beginning.
 func (w *windowed) lax() bool { return false }
 
-func (w *windowed) passed(float64) {}
+func (w *windowed) passed(t, calls float64) {}
 
 func (w *windowed) perSecond() float64 { return w.quota / w.window }
 
