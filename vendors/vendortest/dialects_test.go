@@ -105,6 +105,27 @@ func TestGitHubSpeaksAsItsAdapterHears(t *testing.T) {
 	})
 }
 
+// A primary limit that enforces its pauses tells when they end, also where its window is
+// over before: who comes back then is let in, and was never late.
+func TestGitHubTellsTheEndOfAnEnforcedPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := must(vendortest.NewGitHub(vendortest.GitHubConfig{Core: &vendortest.Quota{Burst: 2, Window: 3 * time.Second, Pause: 15 * time.Second}}))
+		get := asked{method: "GET", path: "/user", header: map[string]string{"Authorization": "Bearer t"}}
+		send(g, get)
+		send(g, get)
+		reads(t, vendors.GitHub(), send(g, get), refusal{throttle.KindQuota, throttle.Bucket, 15 * time.Second})
+		time.Sleep(500 * time.Millisecond) // it was on its way
+		reads(t, vendors.GitHub(), send(g, get), refusal{throttle.KindQuota, throttle.Bucket, 14500 * time.Millisecond})
+		time.Sleep(14500 * time.Millisecond)
+		if r := send(g, get); r.Status != 200 || r.Header.Get("X-RateLimit-Remaining") != "1" {
+			t.Errorf("after the pause: %d %v", r.Status, r.Header)
+		}
+		if c := g.Totals().Core; c.Late != 0 || c.Escalations != 0 || c.Accepted != 3 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
 func TestGitHubsSecondaryLimits(t *testing.T) {
 	auth := map[string]string{"Authorization": "Bearer t"}
 	for name, tc := range map[string]struct {

@@ -16,8 +16,9 @@ type GitHubConfig struct {
 	// The primary limits, of each token and resource. nil: 5,000 calls per hour of
 	// Core, 30 per minute of Search, 10 of CodeSearch, 5,000 points per hour of
 	// GraphQL, and 60 calls per hour for each address that sends no token. Those are
-	// Lenient, as one of your own should be: the headers tell the end of a window, and
-	// not that of a longer pause.
+	// Lenient, as GitHub is. One of your own that is not enforces its Pause, 15 s unless
+	// set, after each window that was too small; headers tell the end of the longer of
+	// the two.
 	Core, Search, CodeSearch, GraphQL, Anonymous *Quota
 
 	// The secondary limits, of each token. nil: 900 points per minute of REST calls

@@ -60,9 +60,20 @@ func (c *gitHubCall) readQuery(g *GitHub, w http.ResponseWriter, r *http.Request
 	}
 }
 
+// usage is what a client is told of a limit. Until the end of a pause that is enforced
+// nothing is left, though the window may be over before: who comes back when he was
+// told to is not to find that he came too early.
+func (c *gitHubCall) usage(k *Keyed) Usage {
+	u := k.Usage(c.token, c.at)
+	if u.Pause > 0 && !k.q.Lenient {
+		u.Used, u.Full = max(u.Used, u.Limit), max(u.Full, u.Pause)
+	}
+	return u
+}
+
 // headers says what is left of the call's primary limit.
 func (g *GitHub) headers(w http.ResponseWriter, c *gitHubCall) Usage {
-	u := c.primary.Usage(c.token, c.at)
+	u := c.usage(c.primary)
 	h := w.Header()
 	h.Set("X-RateLimit-Limit", strconv.Itoa(u.Limit))
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(max(0, u.Limit-u.Used)))
@@ -128,7 +139,7 @@ func (g *GitHub) answer(w http.ResponseWriter, c *gitHubCall, u Usage) {
 func (g *GitHub) status(w http.ResponseWriter, c *gitHubCall) {
 	resources := map[string]any{}
 	for name, k := range map[string]*Keyed{"core": c.primary, "search": g.search, "code_search": g.codeSearch, "graphql": g.graphQL} {
-		u := k.Usage(c.token, c.at)
+		u := c.usage(k)
 		resources[name] = map[string]any{
 			"limit": u.Limit, "used": u.Used, "remaining": max(0, u.Limit-u.Used), "reset": unixSeconds(c.at.Add(u.Full)),
 		}
