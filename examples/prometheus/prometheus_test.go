@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -90,6 +93,28 @@ func eager(t *testing.T) (rules string, alerts []string) {
 		alerts = append(alerts, m[1])
 	}
 	return regexp.MustCompile(`(?m)^( +for:) .*$`).ReplaceAllString(string(text), "$1 1s"), alerts
+}
+
+func TestThePageNamesTheService(t *testing.T) {
+	for env, want := range map[string]string{"": filepath.Base(os.Args[0]), "reports": "reports"} {
+		t.Setenv("OTEL_SERVICE_NAME", env)
+		s, err := served.Serve("127.0.0.1:0", telemetry.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if line := `target_info{service_name="` + want + `"} 1`; err != nil || !strings.Contains(string(page), line) {
+			t.Errorf("%v, no %s in\n%s", err, line, page)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestPromtoolAcceptsTheRules(t *testing.T) {
@@ -216,7 +241,7 @@ func same(t *testing.T, p *promtest.Server, g governor.Handle) {
 		`flyball_attempts_limited_total{flyball_governor="NAME"}`:                           float64(s.Limited),
 		`flyball_attempts_retried_total{flyball_governor="NAME"}`:                           float64(s.Retried),
 		`flyball_panics_total{flyball_governor="NAME"}`:                                     float64(s.Panics),
-		`flyball_events_dropped_total{flyball_governor="NAME"}`:                             float64(s.Events),
+		`flyball_events_dropped_total{flyball_governor="NAME"}`:                             float64(s.EventsDropped),
 		`flyball_cooling{flyball_governor="NAME"}`:                                          float64(len(s.Cooldowns)),
 		`flyball_queue_length{flyball_governor="NAME"}`:                                     float64(s.Queued),
 		`flyball_slots_usage{flyball_governor="NAME"}`:                                      float64(s.InFlight),

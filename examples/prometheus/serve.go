@@ -8,13 +8,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/otlptranslator"
+	"go.opentelemetry.io/otel/attribute"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/flyball-go/flyball/telemetry"
 )
@@ -34,7 +38,9 @@ type Server struct {
 const values = 50_000
 
 // Serve measures with cfg, whose Meters are its own, and serves that at addr, a
-// host and a port; port 0 is one that is free. Close must be called.
+// host and a port; port 0 is one that is free. The service, which target_info names, is
+// called as the program's file is, unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES
+// say otherwise. Close must be called.
 func Serve(addr string, cfg telemetry.Config) (*Server, error) {
 	registry := client.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry),
@@ -42,7 +48,14 @@ func Serve(addr string, cfg telemetry.Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prometheus: %w", err)
 	}
-	s := &Server{provider: metric.NewMeterProvider(metric.WithReader(reader), metric.WithCardinalityLimit(values)), served: make(chan error, 1)}
+	whose, err := resource.Merge(resource.NewSchemaless(attribute.String("service.name", filepath.Base(os.Args[0]))), resource.Environment())
+	if err != nil {
+		return nil, fmt.Errorf("prometheus: %w", err)
+	}
+	s := &Server{
+		provider: metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(whose), metric.WithCardinalityLimit(values)),
+		served:   make(chan error, 1),
+	}
 	cfg.Meters = s.provider
 	if s.Telemetry, err = telemetry.New(cfg); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -19,11 +20,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: anthropicapi QUESTION...")
+	url := flag.String("url", "https://api.anthropic.com/", "the address of the API")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: anthropicapi [-url URL] QUESTION...")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() < 1 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	if _, err := run("https://api.anthropic.com/", os.Getenv("ANTHROPIC_API_KEY"), os.Args[1:]); err != nil {
+	if _, err := run(*url, os.Getenv("ANTHROPIC_API_KEY"), flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

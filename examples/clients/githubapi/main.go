@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -19,11 +20,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: githubapi USER...")
+	url := flag.String("url", "", "the address of the API, without a slash at its end; empty: its own")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: githubapi [-url URL] USER...")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() < 1 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	if _, err := run("", os.Args[1:]); err != nil {
+	if _, err := run(*url, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

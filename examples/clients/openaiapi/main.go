@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -19,11 +20,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: openaiapi QUESTION...")
+	url := flag.String("url", "https://api.openai.com/v1/", "the address of the API, with a slash at its end")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: openaiapi [-url URL] QUESTION...")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() < 1 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	if _, err := run("https://api.openai.com/v1/", os.Getenv("OPENAI_API_KEY"), os.Args[1:]); err != nil {
+	if _, err := run(*url, os.Getenv("OPENAI_API_KEY"), flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -20,11 +21,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: stripeapi CUSTOMER...")
+	url := flag.String("url", stripe.APIURL, "the address of the API")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: stripeapi [-url URL] CUSTOMER...")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() < 1 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	if _, err := run(stripe.APIURL, os.Getenv("STRIPE_KEY"), os.Args[1:]); err != nil {
+	if _, err := run(*url, os.Getenv("STRIPE_KEY"), flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
