@@ -178,10 +178,10 @@ type Config[S comparable, C any] struct {
 	// ShutdownDrop makes Shutdown refuse what waits and drain only what runs.
 	ShutdownDrop bool
 
-	// Logger gets a record when a cooldown begins, is extended and ends, when a
-	// request waits for a connection or one cannot be opened, when a request is
-	// given up, a delay clamped, a closure stuck, and when an adapter panics. It
-	// is called on a goroutine that nothing waits for. nil discards.
+	// Logger gets a record when a cooldown begins, is extended by a tenth or more, and
+	// ends, when a request waits for a connection or one cannot be opened, when a
+	// request is given up, a delay clamped, a closure stuck, and when an adapter
+	// panics. It is called on a goroutine that nothing waits for. nil discards.
 	Logger *slog.Logger
 }
 

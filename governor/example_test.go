@@ -172,6 +172,23 @@ func Example() {
 	// report of bob <nil>
 }
 
+// What was accepted is done before the program ends, if ten seconds are enough for it.
+func ExampleGovernor_Shutdown() {
+	g := newAcme()
+	for n := range 3 { // the messages of a queue
+		governor.Submit(context.Background(), g, "", governor.Func(func(context.Context) (int, error) { return n, nil }))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := g.Shutdown(ctx) // a *governor.ForcedError, or what has ended ctx, when that was not enough
+	fmt.Println(err, g.Stats().Succeeded, "done")
+	_, err = governor.Do(context.Background(), g, "", governor.Func(func(context.Context) (int, error) { return 0, nil }))
+	fmt.Println(err, errors.Is(err, governor.ErrClosed))
+	// Output:
+	// <nil> 3 done
+	// governor: closed true
+}
+
 func ExampleDo() {
 	g := newAcme()
 	defer g.Close()

@@ -402,7 +402,7 @@ func TestWeightThatMisbehavesCountsAsOne(t *testing.T) {
 		if *started["panics"] != 10 || *started["negative"] != 10 || *started["asks"] != 10 || *started["exits"] != 0 {
 			t.Errorf("%d, %d, %d and %d started of 30, want 10 of each and none of who never came to Submit", *started["panics"], *started["negative"], *started["asks"], *started["exits"])
 		}
-		if n := g.Stats().Hooks; n != 100 {
+		if n := g.Stats().HookPanics; n != 100 {
 			t.Errorf("%d panics are counted, want 100", n)
 		}
 	})

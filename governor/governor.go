@@ -3,7 +3,6 @@ package governor
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -105,7 +104,7 @@ func (c *core) open() {
 	}
 	c.bus.Keep(256, kept...)
 	if c.logger != nil {
-		c.bus.Listen(c.log, logged...)
+		c.bus.Listen((&logbook{logger: c.logger, name: c.name}).write, logged...)
 	}
 	if b, ok := c.breaker.(interface {
 		OnChange(fn func(event.Event)) (stop func())
@@ -241,37 +240,6 @@ func (c *core) poolEvents(users func(event.Event)) func(event.Event) {
 			users(e)
 		}
 	}
-}
-
-// logged are the events that the Logger gets.
-var logged = []event.Kind{event.Cooling, event.Extended, event.Cooled, event.Cleared, event.Clamped, event.PoolWait, event.PoolFailed, event.GaveUp, event.BadVendor, event.Stuck}
-
-func (c *core) log(e event.Event) {
-	level := slog.LevelInfo
-	switch e.Kind {
-	case event.PoolFailed, event.GaveUp, event.BadVendor, event.Stuck, event.Clamped:
-		level = slog.LevelWarn
-	}
-	attrs := []slog.Attr{slog.String("governor", c.name)}
-	if e.Scope != "" {
-		attrs = append(attrs, slog.String("scope", e.Scope))
-	}
-	if e.Delay != 0 {
-		attrs = append(attrs, slog.Duration("delay", e.Delay))
-	}
-	if !e.Until.IsZero() {
-		attrs = append(attrs, slog.Time("until", e.Until))
-	}
-	if e.Request != 0 {
-		attrs = append(attrs, slog.Uint64("request", e.Request))
-	}
-	if e.Source != "" {
-		attrs = append(attrs, slog.String("source", e.Source))
-	}
-	if e.Err != nil {
-		attrs = append(attrs, slog.String("err", e.Err.Error()))
-	}
-	c.logger.LogAttrs(context.Background(), level, e.Kind.String(), attrs...)
 }
 
 // emit reports e, if anybody listens or it is kept.

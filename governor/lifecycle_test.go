@@ -323,6 +323,44 @@ func TestLoggerHearsOfCooldownsAndOfGivingUp(t *testing.T) {
 	})
 }
 
+// Sixty calls that were on their way when a cooldown began say the same again, each a
+// little later: that is one line, and one more for what they add up to.
+func TestLoggerIsSparedSmallExtensions(t *testing.T) {
+	var out lines
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == "level" || a.Key == slog.TimeKey || a.Key == "until" || a.Key == "governor" {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+	}, func(t *testing.T, g *governor.Plain) {
+		ann := throttle.Scope{Level: throttle.Tenant, Key: "ann"}
+		g.Learn(throttle.Signal{Delay: time.Minute})
+		g.Learn(throttle.Signal{Scope: ann, Delay: time.Minute})
+		for range 60 {
+			time.Sleep(100 * time.Millisecond)
+			g.Learn(throttle.Signal{Delay: time.Minute})
+		}
+		g.Learn(throttle.Signal{Scope: ann, Delay: 2 * time.Minute})
+		time.Sleep(time.Hour)
+		g.Learn(throttle.Signal{Delay: time.Minute})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		want := []string{
+			"msg=cooling scope=host delay=1m0s", "msg=cooling scope=tenant:ann delay=1m0s",
+			"msg=extended scope=host delay=1m0s", "msg=extended scope=tenant:ann delay=2m0s",
+			"msg=cooled scope=host", "msg=cooled scope=tenant:ann",
+			"msg=cooling scope=host delay=1m0s", "msg=cooled scope=host",
+		}
+		if !slices.Equal(out.all, want) {
+			t.Errorf("logged\n%s\nwant\n%s", strings.Join(out.all, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
 func TestCloseEndsABackoffAtOnce(t *testing.T) {
 	set := func(c *governor.PlainConfig) { c.Retry = &retry.Config{Backoff: backoff.Constant(10 * time.Minute)} }
 	bubble(t, set, func(t *testing.T, g *governor.Plain) {

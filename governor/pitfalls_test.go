@@ -1,4 +1,4 @@
-// The tests in this file, pitfalls_queue_test.go and pitfalls_run_test.go are about
+// The tests in this file, pitfalls_queue_test.go and running_test.go are about
 // mistakes that libraries of this kind are known for. Each was seen to fail when
 // the mistake was put into the code.
 

@@ -63,14 +63,14 @@ type Stats struct {
 	WouldWait   uint64 `json:"would_wait,omitempty"`
 	WouldRefuse uint64 `json:"would_refuse,omitempty"`
 
-	Panics    uint64 `json:"panics"`   // of closures, and runtime.Goexit
-	Overflow  uint64 `json:"overflow"` // requests
-	Episodes  uint64 `json:"episodes"` // cooldowns begun
-	Clamped   uint64 `json:"clamped"`  // delays
-	BadVendor uint64 `json:"bad_vendor"`
-	Stuck     uint64 `json:"stuck"`
-	Events    uint64 `json:"events_dropped"` // by slow listeners
-	Hooks     uint64 `json:"hook_panics"`    // panics of listeners, of Config.Retry and Config.Guess, and of the Pool's hooks
+	Panics        uint64 `json:"panics"`   // of closures, and runtime.Goexit
+	Overflow      uint64 `json:"overflow"` // requests
+	Episodes      uint64 `json:"episodes"` // cooldowns begun
+	Clamped       uint64 `json:"clamped"`  // delays
+	BadVendor     uint64 `json:"bad_vendor"`
+	Stuck         uint64 `json:"stuck"`
+	EventsDropped uint64 `json:"events_dropped"` // by slow listeners
+	HookPanics    uint64 `json:"hook_panics"`    // panics of listeners, of Config.Retry and Config.Guess, and of the Pool's hooks
 
 	Wait Latency `json:"wait"` // in the queue, per attempt
 	Call Latency `json:"call"` // of closures, per attempt
@@ -171,7 +171,7 @@ func (c *core) snapshot() Stats {
 		Observe: c.observe, WouldWait: n.wouldWait.Load(), WouldRefuse: n.wouldRefuse.Load(),
 		Panics: n.panics.Load(), Overflow: n.overflow.Load(), Episodes: n.cooldowns.Load(),
 		Clamped: n.clamped.Load(), BadVendor: n.badVendor.Load(), Stuck: n.stuck.Load(),
-		Events: c.bus.Dropped(), Hooks: c.bus.Panics() + n.hookPanics.Load() + c.gate.panics.Load(),
+		EventsDropped: c.bus.Dropped(), HookPanics: c.bus.Panics() + n.hookPanics.Load() + c.gate.panics.Load(),
 	}
 	c.inlineStats(&s, &waits, &calls)
 	s.Wait, s.Call = waits.summary(), calls.summary()
@@ -179,7 +179,7 @@ func (c *core) snapshot() Stats {
 	s.RecentWait, s.RecentCall, s.Recent = recentWaits.summary(), recentCalls.summary(), span
 	if c.pool != nil {
 		s.Pool = c.pool.stats()
-		s.Hooks += s.Pool.Hooks
+		s.HookPanics += s.Pool.HookPanics
 	}
 	if c.breaker != nil {
 		s.Breaker = breakerStats(c.breaker, s.Time)

@@ -34,7 +34,7 @@ type Pool[S comparable, C any] struct {
 
 	shelf  atomic.Pointer[shelf[S, C]] // nil until a Loan is given back
 	onFree atomic.Pointer[[]func()]    // copied on write, under mu
-	panics atomic.Uint64               // see Stats.Hooks
+	panics atomic.Uint64               // see Stats.HookPanics
 
 	// mu guards everything below, and the fields of entries, connections and
 	// waiters that say so. Under it nothing blocks, no hook is called and no

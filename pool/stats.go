@@ -12,12 +12,12 @@ type Stats struct {
 	Selectors int `json:"selectors"` // about which something is kept
 
 	// Since New.
-	Created   uint64 `json:"created"`     // connections opened
-	Failed    uint64 `json:"failed"`      // Opens, and Checks that took too long
-	Reused    uint64 `json:"reused"`      // loans of an idle connection, counted from the reservation on
-	Stolen    uint64 `json:"stolen"`      // closed in favour of another selector
-	Discarded uint64 `json:"discarded"`   // closed because bad, old or worn
-	Hooks     uint64 `json:"hook_panics"` // panics of IsBad, OnEvent and OnFree's functions; those of others are errors that somebody gets
+	Created    uint64 `json:"created"`     // connections opened
+	Failed     uint64 `json:"failed"`      // Opens, and Checks that took too long
+	Reused     uint64 `json:"reused"`      // loans of an idle connection, counted from the reservation on
+	Stolen     uint64 `json:"stolen"`      // closed in favour of another selector
+	Discarded  uint64 `json:"discarded"`   // closed because bad, old or worn
+	HookPanics uint64 `json:"hook_panics"` // panics of IsBad, OnEvent and OnFree's functions; those of others are errors that somebody gets
 }
 
 // counts is the part of it that Pool.mu guards and nothing else depends on.
@@ -36,6 +36,6 @@ func (p *Pool[S, C]) Stats() Stats {
 	return Stats{
 		Max: p.cfg.Max, Open: n.open, Idle: p.lru.len, InUse: n.open - p.lru.len - n.closing, Closing: n.closing, Opening: n.opening,
 		Waiting: p.waiters.len, Selectors: len(p.sels),
-		Created: n.created, Failed: n.failed, Reused: n.reused, Stolen: n.stolen, Discarded: n.discarded, Hooks: p.panics.Load(),
+		Created: n.created, Failed: n.failed, Reused: n.reused, Stolen: n.stolen, Discarded: n.discarded, HookPanics: p.panics.Load(),
 	}
 }

@@ -33,7 +33,8 @@ func (h *logHandler) WithGroup(name string) slog.Handler {
 
 // Log returns a function that writes events to l, for Listen and for OnEvent: the
 // kind is the message, what the event says are attributes. What fails, or makes
-// calls wait, is a warning; the rest is for debugging.
+// calls wait, is a warning; the rest is for debugging, with it the extensions of a
+// cooldown, of which each call brings one that was on its way when it began.
 func Log(l *slog.Logger) func(event.Event) {
 	return func(e event.Event) {
 		level := slog.LevelDebug
@@ -48,7 +49,7 @@ func Log(l *slog.Logger) func(event.Event) {
 }
 
 var warns = map[event.Kind]bool{
-	event.Overflow: true, event.Refused: true, event.GaveUp: true, event.Cooling: true, event.Extended: true, event.Clamped: true,
+	event.Overflow: true, event.Refused: true, event.GaveUp: true, event.Cooling: true, event.Clamped: true,
 	event.BadVendor: true, event.BreakerState: true, event.BreakerRate: true, event.TimedOut: true,
 	event.FallbackFailed: true, event.BudgetSpent: true, event.PoolFailed: true, event.Stuck: true,
 	event.Abandoned: true, event.StoreLost: true, event.Unguarded: true,

@@ -176,7 +176,7 @@ func TestMetricsSayWhatStatsSay(t *testing.T) {
 			"requests.submitted": float64(s.Submitted), "requests.gave_up": float64(s.GaveUp), "requests.overflowed": float64(s.Overflow),
 			"attempts.started": float64(s.Started), "attempts.limited": float64(s.Limited), "attempts.retried": float64(s.Retried),
 			"attempts.again": float64(s.Again), "attempts.stuck": float64(s.Stuck), "panics": float64(s.Panics),
-			"hook.panics": float64(s.Hooks + s.BadVendor), "events.dropped": float64(s.Events), "cooldowns": float64(s.Episodes),
+			"hook.panics": float64(s.HookPanics + s.BadVendor), "events.dropped": float64(s.EventsDropped), "cooldowns": float64(s.Episodes),
 			"delays.clamped": float64(s.Clamped), "cooling": float64(s.CooldownCount), "queue.length": float64(s.Queued),
 			"queue.limit": 20, "queue.lanes": float64(s.LaneCount), "queue.tenants": float64(s.TenantCount), "slots.usage": float64(s.InFlight), "slots.limit": 3,
 			"paused": 0, "breaker.refusing": 0,

@@ -52,8 +52,8 @@ func TestStatsCountPanicsOfHooks(t *testing.T) {
 				if name == "none" {
 					want = 0
 				}
-				if s := g.Stats(); s.Hooks != want || s.Panics != 0 {
-					t.Errorf("%d panics of hooks, %d of closures; want %d and 0", s.Hooks, s.Panics, want)
+				if s := g.Stats(); s.HookPanics != want || s.Panics != 0 {
+					t.Errorf("%d panics of hooks, %d of closures; want %d and 0", s.HookPanics, s.Panics, want)
 				}
 			})
 		})
@@ -68,8 +68,8 @@ func TestStatsCountPanicsOfThePoolsHooks(t *testing.T) {
 		for range 2 {
 			_, _ = governor.Do(t.Context(), g, "a", use(0, errors.New("500")))
 		}
-		if s := g.Stats(); s.Hooks < 2 || s.Hooks != asked.Load() || s.Panics != 0 {
-			t.Errorf("%d panics of hooks, %d of closures; want %d and 0", s.Hooks, s.Panics, asked.Load())
+		if s := g.Stats(); s.HookPanics < 2 || s.HookPanics != asked.Load() || s.Panics != 0 {
+			t.Errorf("%d panics of hooks, %d of closures; want %d and 0", s.HookPanics, s.Panics, asked.Load())
 		}
 	})
 }
