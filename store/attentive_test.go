@@ -206,6 +206,34 @@ func TestARepeatedAnswerIsNoNews(t *testing.T) {
 	})
 }
 
+// Of a key that was not used for so long that the store has forgotten it, a process may
+// know more changes than there were since.
+func TestACooldownOfAForgottenKeyIsHeardOf(t *testing.T) {
+	for step := range 6 {
+		synctest.Test(t, func(t *testing.T) {
+			all, m := processes(t, 2, nil)
+			defer end(t, all)
+			scope := throttle.Scope{Level: throttle.Tenant, Key: "a"}
+			for range 5 {
+				all[0].Learn(throttle.Signal{Scope: scope, Delay: time.Second})
+				time.Sleep(2 * time.Second)
+			}
+			time.Sleep(3*time.Minute + time.Duration(step)*10*time.Second) // each asks once a minute now
+			for i := range 20 {
+				it := store.Item{Key: store.KeyFor("other", fmt.Sprint(i)), Seq: 1}
+				if _, err := m.Exchange(t.Context(), store.NewNode(), []store.Item{it}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all[0].Learn(throttle.Signal{Scope: scope, Delay: time.Hour})
+			time.Sleep(1100 * time.Millisecond)
+			if cools := all[1].Stats().Cooldowns; len(cools) != 1 || time.Until(cools[0].Until) < time.Minute {
+				t.Errorf("step %d: the other process knows of %+v, want one of an hour", step, cools)
+			}
+		})
+	}
+}
+
 // Governors, and all that their processes ask the store for, stay within the bounds
 // for permits alone.
 func TestGovernorsMakeFewRoundTrips(t *testing.T) {

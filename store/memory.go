@@ -34,6 +34,7 @@ type Memory struct {
 	closed   bool
 	epoch    int
 	keys     map[string]*resource
+	gen      uint64 // the largest of the keys that are idle and gone: who comes back may know it
 	meta     map[string]Record
 	metaLast uint64
 
@@ -111,6 +112,7 @@ func (m *Memory) Exchange(ctx context.Context, node Node, items []Item) ([]Answe
 		r := m.keys[it.Key]
 		if r == nil {
 			r = newResource(now, m.epoch > 1, m.ttl)
+			r.gen = m.gen
 			m.keys[it.Key] = r
 		}
 		a, tell := r.exchange(now, terms{m.ttl, m.name()}, node, it)
@@ -147,6 +149,7 @@ func (m *Memory) collect(now int64, fresh int) {
 			return
 		}
 		if r.idle(now) {
+			m.gen = max(m.gen, r.gen)
 			delete(m.keys, key)
 		}
 	}
@@ -157,7 +160,7 @@ func (m *Memory) collect(now int64, fresh int) {
 func (m *Memory) Lose() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.epoch++
+	m.epoch, m.gen = m.epoch+1, 0
 	clear(m.keys)
 }
 

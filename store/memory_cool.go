@@ -73,6 +73,15 @@ func (r *resource) extend(scope string, until int64, gen uint64) {
 	}
 }
 
+// renumber gives all cooldowns a Gen of more than from, as if they had just changed.
+func (r *resource) renumber(from uint64) {
+	r.gen = max(r.gen, from)
+	for i := range r.cools {
+		r.gen++
+		r.cools[i].gen = r.gen
+	}
+}
+
 // sweep forgets the cooldowns that are over. That of the whole key stays for its
 // probe.
 func (r *resource) sweep(now int64) {
