@@ -43,6 +43,9 @@ func (s *State) Exchange(cfg StateConfig, node Node, it *Item) (a Answer, news b
 		return Answer{}, false, fmt.Errorf("%w: %d nodes under %s", ErrTooMany, n, it.Key)
 	}
 	s.now = now
+	if it.Epoch == cfg.Epoch && it.Seen > s.r.gen { // the row that said so is gone
+		s.r.renumber(uint64(max(0, now/1000)))
+	}
 	a, news = s.r.exchange(now, terms{cfg.TTL, cfg.Epoch}, node, it)
 	for _, c := range s.r.limits {
 		c.roll(now) // what was not executed has not

@@ -44,8 +44,8 @@ type SyncerConfig struct {
 	// Interval is how often the keys of governors' hosts, and of slots, are exchanged
 	// when nothing asks for it: in it a cooldown is heard of for which the store's
 	// hint was lost, and slots are renewed. A host's key is left out as long as no hint
-	// is missing, by the word of a store that is Attentive: in memory, on one Redis, on
-	// MariaDB. Of other keys permits that nobody
+	// is missing, by the word of a store that is Attentive: in memory, on Redis but a
+	// Cluster, on MariaDB. Of other keys permits that nobody
 	// uses go back in it, and else they are exchanged when three quarters of the
 	// store's TTL are over. A shorter one costs a round trip per host, process and
 	// Interval; a longer one makes a lost hint matter for longer.

@@ -103,7 +103,9 @@ func (s *Store) exchange(ctx context.Context, ss *session, x *exchange, keys []s
 // decide executes the items of a row's key.
 func (s *Store) decide(x *exchange, r *row, f fence) error {
 	cfg := store.StateConfig{Now: r.now(), TTL: s.cfg.TTL, Epoch: f.epoch, MaxNodes: s.cfg.MaxNodes}
-	st, err := r.open(cfg, f)
+	// Who was told the epoch has seen the row: if it is new, it was deleted by hand.
+	told := slices.ContainsFunc(x.byKey[r.key], func(i int) bool { return x.items[i].Epoch == f.epoch })
+	st, err := r.open(cfg, f, told)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package mysqlstore_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -147,11 +148,34 @@ func TestAnEmptiedTableBeginsAnotherEpoch(t *testing.T) {
 			require.Equal(t, after.Epoch, d.ask(t, store.Item{Key: "k"})[0].Epoch, empty)
 		}
 	}
-	// The control: a table that loses its rows, and keeps its fence.
-	dsn, db := database(t, m)
+}
+
+// A row is deleted by hand, which the fence is not: who was told its epoch says so. Who
+// was not is the control, and the documentation says so.
+func TestADeletedRowIsLost(t *testing.T) {
+	dsn, db := database(t, servers.StartMariaDB(t))
 	c := newClient(open(t, mysqlstore.Config{DSN: dsn}))
-	c.take(t, "k", 50, forever(50))
-	_, err := db.Exec("DELETE FROM gov_state WHERE k = 'k'")
-	require.NoError(t, err)
-	require.Positive(t, c.take(t, "k", 50, forever(50)), "there is no fence against that, and the documentation says so")
+	for _, told := range []bool{true, false} {
+		key, it := fmt.Sprint("told-", told), store.Item{Limits: forever(50), Version: 1, Want: 50}
+		it.Key = key
+		for _, scope := range []string{"tenant:a", "tenant:b", "tenant:c"} {
+			c.ask(t, store.Item{Key: key, Cool: []store.Cool{{Scope: scope, For: time.Millisecond}}})
+		}
+		before := c.ask(t, it)[0]
+		require.EqualValues(t, 50, before.Granted)
+		_, err := db.Exec("DELETE FROM gov_state WHERE k = ?", key)
+		require.NoError(t, err)
+		if told {
+			it.Epoch = before.Epoch
+		}
+		after := c.ask(t, it)[0]
+		require.Equal(t, told, after.Granted == 0, "%d granted again", after.Granted)
+		require.Zero(t, newClient(c.s).drain(t, key, forever(50)))
+		// Who was told of more changes than there were since hears of those all the same.
+		c.ask(t, store.Item{Key: key, Cool: []store.Cool{{Scope: "tenant:b", For: time.Hour}}})
+		for range 2 {
+			require.Len(t, newClient(c.s).ask(t, store.Item{Key: key, Epoch: before.Epoch, Seen: before.Gen})[0].Cooldowns, 1)
+			before.Gen--
+		}
+	}
 }

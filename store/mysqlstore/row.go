@@ -46,11 +46,12 @@ func (r *row) now() time.Time {
 }
 
 // open returns the state of r: a new one if nobody has written one yet, and a lost
-// one if what was written is of another epoch than f.
-func (r *row) open(cfg store.StateConfig, f fence) (*store.State, error) {
+// one if what was written is of another epoch than f, or is gone and somebody was told
+// of it.
+func (r *row) open(cfg store.StateConfig, f fence, told bool) (*store.State, error) {
 	now := cfg.Now.UnixMicro()
 	if r.version == 0 && len(r.state) == 0 {
-		return store.NewState(cfg, f.lost(now) || r.epoch != f.epoch), nil
+		return store.NewState(cfg, told || f.lost(now) || r.epoch != f.epoch), nil
 	}
 	bad := func(what string) error {
 		return fmt.Errorf("%w: row of key %s: %s", store.ErrInvalid, r.key, what)

@@ -3,8 +3,12 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,80 +199,142 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// later reports whether s comes to say that it has heard of all until now.
+func later(s *Store) bool {
+	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(time.Millisecond) {
+		if s.HeardUntil().After(begun) {
+			return true
+		}
+	}
+	return false
+}
+
 // A subscription that hears nothing more says so, and one that is with another server
 // than the one that executes is replaced.
 func TestWhatIsHeardIsOfTheServerThatExecutes(t *testing.T) {
 	t.Parallel()
-	_, r := one(t)
-	other := servers.Redis(t)
-	p := through(t, r.Addr)
-	s := open(t, Config{Addrs: []string{p.addr}})
-	if !s.HeardUntil().IsZero() {
-		t.Error("nobody watches, and something is heard")
-	}
-	heard := make(chan string, 100)
-	stop, err := s.Watch(t.Context(), func(key string) { heard <- key })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	later := func() bool {
-		begun := time.Now()
-		for time.Since(begun) < 10*time.Second {
-			if s.HeardUntil().After(begun) {
-				return true
+	for _, own := range []bool{false, true} {
+		t.Run("client of its own "+strconv.FormatBool(own), func(t *testing.T) {
+			t.Parallel()
+			_, r := one(t)
+			other := servers.Redis(t)
+			p := through(t, r.Addr)
+			cfg := Config{Addrs: []string{p.addr}}
+			if own {
+				client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+				defer client.Close()
+				cfg = Config{Client: client}
 			}
-			time.Sleep(time.Millisecond)
-		}
-		return false
-	}
-	if !later() {
-		t.Fatal("it hears of nothing")
-	}
-	newAsker(t, s, "k", hourly(1)).ask(1)
-	p.mu.Lock()
-	p.to = other.Addr // as a name that means another server now
-	p.mu.Unlock()
-	r.Must("CLIENT", "KILL", "TYPE", "normal")
-	await(t, func() bool {
-		_, err := newAsker(t, s, "k", hourly(1)).sendOne(1)
-		return err == nil
-	})
-	select {
-	case key := <-heard:
-		if key != "" {
-			t.Errorf("a hint of %q, want one of any key", key)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the subscription stays with the server that was")
-	}
-	await(t, func() bool { return strings.Contains(other.Must("CLIENT", "LIST"), "cmd=p") })
-	if !later() {
-		t.Error("it hears of nothing from the server that is")
-	}
-	p.darken()
-	begun := time.Now()
-	for time.Since(begun) < quiet {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if s.HeardUntil().After(begun) {
-		t.Error("it hears through a network that lets nothing pass")
+			s := open(t, cfg)
+			if !s.HeardUntil().IsZero() {
+				t.Error("nobody watches, and something is heard")
+			}
+			heard := make(chan string, 100)
+			stop, err := s.Watch(t.Context(), func(key string) { heard <- key })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			if !later(s) {
+				t.Fatal("it hears of nothing")
+			}
+			newAsker(t, s, "k", hourly(1)).ask(1)
+			p.mu.Lock()
+			p.to = other.Addr // as a name that means another server now
+			p.mu.Unlock()
+			r.Must("CLIENT", "KILL", "TYPE", "normal")
+			switched := time.Now()
+			if !own { // which finds out by itself
+				await(t, func() bool {
+					_, err := newAsker(t, s, "k", hourly(1)).sendOne(1)
+					return err == nil
+				})
+			}
+			for hinted := false; !hinted; time.Sleep(time.Millisecond) {
+				until := s.HeardUntil() // before it is looked for
+				select {
+				case key := <-heard:
+					if hinted = true; key != "" {
+						t.Errorf("a hint of %q, want one of any key", key)
+					}
+				default:
+					if until.After(switched) && own {
+						t.Fatalf("it heard until %v after another server executes, of the one before", until.Sub(switched))
+					}
+					if time.Since(switched) > 10*time.Second {
+						t.Fatal("the subscription stays with the server that was")
+					}
+				}
+			}
+			await(t, func() bool { return strings.Contains(other.Must("CLIENT", "LIST"), "cmd=p") })
+			if !later(s) {
+				t.Error("it hears of nothing from the server that is")
+			}
+			p.darken()
+			begun := time.Now()
+			for time.Since(begun) < quiet {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if s.HeardUntil().After(begun) {
+				t.Error("it hears through a network that lets nothing pass")
+			}
+		})
 	}
 }
 
+// A subscription answers, but is with another server than the one that executes, or
+// nobody knows, as the user may not ask.
 func TestWhoMayHearAnotherServerDoesNotSayWhatIsHeard(t *testing.T) {
 	t.Parallel()
-	r := servers.Redis(t)
-	client := redis.NewClient(&redis.Options{Addr: r.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
-	defer client.Close()
-	s := open(t, Config{Client: client})
-	stop, err := s.Watch(t.Context(), func(string) {})
-	if err != nil {
-		t.Fatal(err)
+	r, other := servers.Redis(t), servers.Redis(t)
+	text, err := os.ReadFile("doc.go")
+	if err != nil || !strings.Contains(string(text), "also +subscribe +pubsub|numsub,") {
+		t.Errorf("doc.go does not say what it takes: %v", err)
 	}
-	defer stop()
-	time.Sleep(50 * time.Millisecond)
-	if !s.HeardUntil().IsZero() {
-		t.Error("of a client of its own, it is known what was heard")
+	for i, more := range [][]string{nil, {"+subscribe"}, {"+subscribe", "+pubsub|numsub"}} {
+		rules := append([]string{"ACL", "SETUSER", "flyball" + strconv.Itoa(i), ">secret1"}, documentedACL(t)...)
+		r.Must(append(rules, more...)...)
+	}
+	for _, tc := range []struct {
+		name, user string
+		first      string // the server of the first connection, which is the subscription's
+		knows      bool
+	}{
+		{"one server", "", r.Addr, true},
+		{"two servers", "", other.Addr, false},
+		{"the user may not subscribe to a channel", "flyball0", r.Addr, false},
+		{"the user may not ask who does", "flyball1", r.Addr, false},
+		{"the user may do both", "flyball2", r.Addr, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var dials atomic.Int64
+			options := &redis.Options{Addr: r.Addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true}
+			if tc.user != "" {
+				options.Username, options.Password = tc.user, "secret1"
+			}
+			options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if dials.Add(1) == 1 {
+					addr = tc.first
+				}
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}
+			client := redis.NewClient(options)
+			defer client.Close()
+			s := open(t, Config{Client: client})
+			stop, err := s.Watch(t.Context(), func(string) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			if tc.knows && !later(s) {
+				t.Error("it does not know what was heard")
+			}
+			for begun := time.Now(); !tc.knows && time.Since(begun) < 2*s.beat(); time.Sleep(time.Millisecond) {
+				if until := s.HeardUntil(); !until.IsZero() {
+					t.Fatalf("it says that it has heard until %v", until)
+				}
+			}
+		})
 	}
 }

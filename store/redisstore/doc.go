@@ -20,9 +20,10 @@
 // one Per of a limit, and so does one that nobody has used before, unless
 // [Store.AssumeUnused] says that it is new. That is known by a witness, a key which
 // says since when this process of the server has been the primary; a key that is absent
-// counts as unused if the witness is there, and no key was evicted since. So do not
-// delete keys by hand, nor reset the server's count of evicted keys (CONFIG
-// RESETSTAT): what is deleted so counts as unused. The first replica that a primary
+// counts as unused if the witness is there, no key was evicted since, and no node comes
+// that was told its epoch. So do not delete keys by hand, nor reset the server's count
+// of evicted keys (CONFIG RESETSTAT): what is deleted counts as unused until a node comes
+// that knows better, and then as taken. The first replica that a primary
 // ever gets, or gets after an hour without any, makes it a new primary in this sense.
 //
 // What a limit's window may lose is therefore one Per, and a limit whose Per is a day
@@ -51,5 +52,7 @@
 //
 //	user flyball on >password ~gov:* &gov:* +evalsha +eval +time +info|replication +info|stats +hget +hmget +hgetall +hset +hdel +pexpire +publish +psubscribe +ping +zadd +zrem +zrangebylex
 //
-// and on a Cluster also +cluster|slots +command +readonly.
+// and on a Cluster also +cluster|slots +command +readonly. With sentinels, or a Client,
+// also +subscribe +pubsub|numsub, without which the Store works, but does not know that
+// it has heard all, and governors' hosts are asked for each store.SyncerConfig.Interval.
 package redisstore

@@ -107,24 +107,26 @@ func (s *Store) answers(node store.Node, items []store.Item, cmds []*redis.Strin
 	if failed == len(items) {
 		return nil, err
 	}
-	if s.alone {
-		s.from(answers)
+	if s.alone || s.follows {
+		for i := range answers {
+			if run, _, ok := strings.Cut(answers[i].Epoch, "-"); ok {
+				s.executes(run)
+			}
+		}
 	}
 	return answers, nil
 }
 
-// from has the watches subscribe anew when it is another server that answers: a name may
-// have come to mean that, while a subscription is still with the one before.
-func (s *Store) from(answers []store.Answer) {
+// executes has the watches subscribe anew when it is another server that executes: a name
+// may have come to mean that, while a subscription is still with the one before.
+func (s *Store) executes(run string) {
 	var watches []*watch
 	s.mu.Lock()
 	was := s.run
-	for i := range answers {
-		if run, _, ok := strings.Cut(answers[i].Epoch, "-"); ok && run != s.run {
-			s.run = strings.Clone(run)
-		}
+	if run != was {
+		s.run = strings.Clone(run)
 	}
-	if was != "" && s.run != was {
+	if was != "" && run != was {
 		watches = slices.Collect(maps.Values(s.watches))
 	}
 	s.mu.Unlock()

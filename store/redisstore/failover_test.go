@@ -144,6 +144,9 @@ func TestFailoverBySentinels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
+	if !later(s) {
+		t.Error("it hears of nothing from the first primary")
+	}
 	primary.Kill()
 	died := time.Now()
 	for {
@@ -162,7 +165,10 @@ func TestFailoverBySentinels(t *testing.T) {
 	if replica.Must("ROLE")[:6] != "master" {
 		t.Error("the replica is none of it")
 	}
-	// The subscription is at the new primary.
+	// The subscription is at the new primary, and known to be.
+	if !later(s) || len(heard) == 0 {
+		t.Errorf("it hears of nothing from the next primary, or began without a word: %d hints", len(heard))
+	}
 	for len(heard) > 0 {
 		<-heard
 	}

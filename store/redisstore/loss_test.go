@@ -92,6 +92,50 @@ func TestLostStateGrantsNothingTwice(t *testing.T) {
 	}
 }
 
+// The hash of a key is deleted by hand. Who was told its epoch says so, be he the first
+// to come or not, and the others hear of it, once.
+func TestADeletedKeyIsLost(t *testing.T) {
+	t.Parallel()
+	for _, newcomer := range []bool{false, true} {
+		for _, broken := range []bool{false, true} {
+			t.Run("newcomer first "+strconv.FormatBool(newcomer)+", control "+strconv.FormatBool(broken), func(t *testing.T) {
+				t.Parallel()
+				s, r := one(t)
+				if broken {
+					mutate(t, s, "local deleted = find(", "local deleted = false and find(")
+				}
+				told := map[*asker]string{}
+				ask := func(a *asker, want int64) int64 {
+					t.Helper()
+					it := a.item(want)
+					it.Epoch = told[a]
+					answer, err := a.send(it)
+					if err != nil {
+						t.Fatal(err)
+					}
+					told[a] = answer.Epoch
+					return answer.Granted
+				}
+				a, b := newAsker(t, s, "k", hourly(100)), newAsker(t, s, "k", hourly(100))
+				sum := ask(a, 0) + ask(b, 50) + ask(a, 50)
+				before := told[a]
+				r.Must("DEL", hashOf("k"))
+				c := newAsker(t, s, "k", hourly(100))
+				if newcomer {
+					ask(c, 10)
+				}
+				if got := ask(a, 10); sum != 100 || (got > 0) != broken || !broken && told[a] == before {
+					t.Errorf("%d of 100 granted, then the key is deleted, and %d more; the epoch was %s and is %s", sum, got, before, told[a])
+				}
+				epoch := told[a]
+				if got := ask(b, 10) + ask(c, 10) + ask(a, 10); !broken && (got > 0 || told[a] != epoch || told[b] != epoch || told[c] != epoch) {
+					t.Errorf("then %d more, and epochs %v, want nothing and %s", got, told, epoch)
+				}
+			})
+		}
+	}
+}
+
 // A replica that has not heard of the last grants becomes the primary.
 func TestLostWritesGrantNothingTwice(t *testing.T) {
 	t.Parallel()

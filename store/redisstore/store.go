@@ -27,6 +27,7 @@ type Store struct {
 	conns   conns
 	once    bool         // the client sends a command once
 	alone   bool         // there is one server, of which the subscriptions are, too
+	follows bool         // commands go to one server at a time, which another may replace
 	script  *script      // exchangeScript, but in tests
 	strange atomic.Int64 // replies that made no sense
 
@@ -38,7 +39,7 @@ type Store struct {
 	watches  map[int]*watch
 	nextID   int
 	prepared map[string]*prepared // by key
-	run      string               // of the server that executed last, if it is alone
+	run      string               // of the server that executed last, but on a Cluster
 }
 
 var _ store.Attentive = (*Store)(nil)
@@ -54,6 +55,8 @@ func New(cfg Config) (*Store, error) {
 	if s.client == nil {
 		s.client, s.once, s.alone = s.cfg.connect(s.conns.dial), !cfg.Cluster, !cfg.Cluster && cfg.Master == ""
 	}
+	_, one := s.client.(*redis.Client)
+	s.follows = one && !s.alone
 	return s, nil
 }
 

@@ -17,10 +17,9 @@ import (
 // quiet is how long a subscription may take to say that it is still there.
 const quiet = 2 * time.Second
 
-// beat is how often it is asked: of a server that is alone more often, as it knows by
-// that what it has heard.
+// beat is how often it is asked: more often where that says what it has heard.
 func (s *Store) beat() time.Duration {
-	if s.alone {
+	if s.alone || s.follows {
 		return 750 * time.Millisecond
 	}
 	return quiet
@@ -33,12 +32,12 @@ func (s *Store) Watch(ctx context.Context, hint func(key string)) (stop func(), 
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
-	sub, err := s.subscribe(ctx)
+	sub, own, err := s.subscribe(ctx)
 	if err != nil {
 		s.work.Done()
 		return nil, err
 	}
-	w := &watch{s: s, hint: hint, sub: sub}
+	w := &watch{s: s, hint: hint, sub: sub, own: own}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	s.mu.Lock()
 	if s.closed {
@@ -50,8 +49,14 @@ func (s *Store) Watch(ctx context.Context, hint func(key string)) (stop func(), 
 	s.nextID++
 	id := s.nextID
 	s.watches[id] = w
+	if s.follows {
+		s.work.Add(1)
+	}
 	s.mu.Unlock()
 	go w.loop()
+	if s.follows {
+		go w.prove()
+	}
 	return func() {
 		s.mu.Lock()
 		delete(s.watches, id)
@@ -70,7 +75,9 @@ type watch struct {
 
 	mu      sync.Mutex    // guards what follows
 	sub     *redis.PubSub // set by the loop alone
-	heard   time.Time     // until when nothing was missed
+	own     string        // the channel that nobody else subscribes to, if it has one
+	heard   time.Time     // until when nothing of its server was missed
+	proved  time.Time     // when that was last the server that executes, if it has a channel
 	renewed bool          // sub is closed: what it said before does not count
 }
 
@@ -86,7 +93,7 @@ func (w *watch) stop() {
 func (w *watch) renew() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard, w.renewed = time.Time{}, true
+	w.heard, w.proved, w.renewed = time.Time{}, time.Time{}, true
 	w.sub.Close() // wakes the loop
 }
 
@@ -145,10 +152,11 @@ func (w *watch) has(t time.Time) {
 }
 
 // HeardUntil returns when the subscriptions were last asked whether they are there, and
-// said so. A Store of sentinels, of a Cluster, or of a Client, does not know: what a
-// subscription hears may be another server than that which executes.
+// said so; where another server may be the one that executes, when that had them, if it
+// is earlier. A Store of a Cluster does not know: what one of its nodes publishes it
+// passes on to the others, but does not promise to.
 func (s *Store) HeardUntil() (least time.Time) {
-	if !s.alone {
+	if !s.alone && !s.follows {
 		return least
 	}
 	s.mu.Lock()
@@ -156,6 +164,9 @@ func (s *Store) HeardUntil() (least time.Time) {
 	for _, w := range s.watches {
 		w.mu.Lock()
 		t := w.heard
+		if s.follows && w.proved.Before(t) {
+			t = w.proved
+		}
 		w.mu.Unlock()
 		if t.IsZero() {
 			return t
@@ -181,13 +192,14 @@ func (w *watch) again() bool {
 			return false
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, 2*quiet)
-		sub, err := w.s.subscribe(ctx)
+		sub, own, err := w.s.subscribe(ctx)
 		cancel()
 		if err != nil {
 			continue
 		}
 		w.mu.Lock()
-		w.sub, w.renewed = sub, false
+		w.sub, w.own, w.renewed = sub, own, false
+		w.proved = time.Time{}
 		if w.ctx.Err() != nil { // stop has closed the one before
 			sub.Close()
 		}
@@ -197,15 +209,11 @@ func (w *watch) again() bool {
 }
 
 // subscribe returns a subscription that the server has confirmed.
-func (s *Store) subscribe(ctx context.Context) (*redis.PubSub, error) {
-	// A pattern, so that the hints of a key are heard from its first exchange on.
-	sub := s.client.PSubscribe(ctx, prefix+"*")
-	if _, err := sub.Receive(ctx); err != nil {
-		sub.Close()
-		if errors.Is(err, redis.ErrClosed) {
-			return nil, store.ErrClosed
-		}
-		return nil, fmt.Errorf("%w: redisstore: %w", store.ErrNotExecuted, err)
+func (s *Store) subscribe(ctx context.Context) (sub *redis.PubSub, own string, err error) {
+	if sub, own, err = s.listen(ctx); errors.Is(err, redis.ErrClosed) {
+		return nil, "", store.ErrClosed
+	} else if err != nil {
+		return nil, "", fmt.Errorf("%w: redisstore: %w", store.ErrNotExecuted, err)
 	}
-	return sub, nil
+	return sub, own, nil
 }

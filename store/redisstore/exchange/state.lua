@@ -95,6 +95,14 @@ local back = last > now + BACK and last - now or 0
 local fence = h.f
 local ours = fence and sub(fence, 1, 40) == server and find(fence, '^%-[%d-]+$', 41)
 local fresh = not ours or back > 0 or not h.v
+local began = server .. '-' .. str(witness.b) -- the fence of what is new, or after a loss the first
+
+-- Who was told an epoch of this server's has seen the hash: if it is absent, or was made
+-- since, by somebody who had not, then it was deleted by hand, and is lost as well.
+-- Each such loss is found once, as it ends the epoch.
+local deleted = find(theirepoch .. '-', sub(began, 25) .. '-', 1, true) == 1 and (#raw == 0 or
+	ours and sub(fence, 25) ~= theirepoch and (fence == began or find(fence, began .. '--', 1, true) == 1))
+fresh = fresh or deleted
 local lost = h.l and int(h.l, 'l') or 0
 local from = h.s and int(h.s, 's') or 0 -- before, slots are not handed out
 local probing, prober, probeends = false, '', 0
@@ -106,9 +114,13 @@ end
 now = max(now, last - back)
 if fresh then
 	lost = witness.l
-	if ours or old then lost = now + bound end -- the clock, or the layout
-	fence = server .. '-' .. str(witness.b)
-	if lost > witness.b + bound then fence = fence .. '-' .. str(now) end
+	if ours or old or deleted then lost = now + bound end -- the clock, the layout, or a hand
+	fence = began
+	if lost > witness.b + bound then
+		fence = fence .. '-' .. str(now)
+	elseif theirepoch == '-' then -- another one than that of any hash before
+		fence = fence .. '--' .. str(now)
+	end
 	from = lost + ttl
 	prober, probeends = '', 0
 	for name in pairs(nodes) do drop('n:' .. name) end
