@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -174,7 +175,7 @@ func (b *Breaker) Stats() Stats {
 	b.unlock()
 	s.Panics = b.panics.Load()
 	if cause != nil {
-		s.Cause = cause.Error() // the user's, so not under mu
+		s.Cause = fmt.Sprint(cause) // not under mu, and whatever its Error does, which is the user's
 	}
 	return s
 }

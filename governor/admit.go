@@ -198,6 +198,24 @@ func (g *gate) known(now int64, sc *scopes, n int) (longest time.Duration) {
 	return longest
 }
 
+// shared reports whether a limit keeps n permits back for sc that are held while calls
+// run, and counts theirs with them.
+func (g *gate) shared(now int64, sc, theirs *scopes, n int) bool {
+	for i := range g.limits {
+		l := &g.limits[i]
+		if l.Per > throttle.Host && sc[l.Per] != theirs[l.Per] || !l.holds(sc[l.Per].Key) {
+			continue
+		}
+		g.mu.Lock()
+		wait := l.Limiter.Wait(g.time(now), sc[l.Per].Key, l.of(n))
+		g.mu.Unlock()
+		if wait > 0 && wait != limiter.Never {
+			return true
+		}
+	}
+	return false
+}
+
 // takeNow takes from the limits for an inline call, if all of them admit it.
 func (g *gate) takeNow(in *inlineCall) bool {
 	n := int(in.ask.cost())

@@ -11,8 +11,9 @@ import (
 // again it returns the same.
 //
 // Inside a closure of the same governor, for a request that has no slot yet
-// while none is spare, it returns an error that matches ErrReentrant instead
-// of waiting for itself; the request goes on.
+// while none is spare, or waits for a limit on concurrency of which the closure has
+// permits, it returns an error that matches ErrReentrant instead of waiting for itself;
+// the request goes on.
 func (r *Request[R]) Result(ctx context.Context) (R, error) {
 	if err := r.wait(ctx); err != nil {
 		var none R
@@ -54,7 +55,7 @@ func (r *request) wait(ctx context.Context) error {
 		return nil
 	}
 	c := r.core()
-	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && c.spent(r.sel())) {
+	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && (c.spent(r.sel()) || c.runsInto(ctx, r.class.Load(), int(r.cost)))) {
 		return &executed{ErrReentrant} // the request goes on
 	}
 	// A closure that is soon over mostly is so when whatever else is ready has had its

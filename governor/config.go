@@ -108,7 +108,9 @@ type Config[S comparable, C any] struct {
 	Restore Learned
 
 	// Breaker refuses calls to a vendor that fails. What it does, a breaker.Breaker's
-	// listeners hear, and this governor's (breaker.Breaker.OnChange). nil: none.
+	// listeners hear, and this governor's (breaker.Breaker.OnChange). Those of the
+	// breaker's own may be called between two decisions and must not wait for the
+	// governor, as Stats and Pause do; this governor's may. nil: none.
 	Breaker breaker.Circuit
 
 	// BreakerWait makes requests wait for an open breaker instead of failing.

@@ -50,7 +50,7 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 	case unopened:
 		h := r.history()
 		h.opens++
-		if h.opens >= c.openAttempts || retry.IsPermanent(err) {
+		if h.opens >= c.openAttempts || c.permanent(err) {
 			return fate{err: c.because(r, err), own: true}
 		}
 		return fate{back: true}
@@ -84,16 +84,16 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 	case c.observe:
 		return c.letBe(a, refused, now)
 	case a.final, r.flags&noRetry != 0:
-		return fate{err: returned(err)}
+		return fate{err: c.returned(err)}
 	case r.cause() != nil:
-		return fate{err: returned(err)} // the closure has returned: its word is the last
+		return fate{err: c.returned(err)} // the closure has returned: its word is the last
 	case limited && h.limited >= c.limitedAttempts:
 		return c.giveUp(a)
 	case limited:
 		c.emit(event.Event{Kind: event.Requeued, Request: r.seq, Attempt: a.n, Scope: refused[0].String()})
 		return fate{back: true, pause: a.ails().pause}
 	case c.retry == nil:
-		return fate{err: returned(err)}
+		return fate{err: c.returned(err)}
 	}
 	return c.again(a, now)
 }
@@ -122,7 +122,7 @@ func (c *core) again(a *attempt, now int64) fate {
 		return c.giveUp(a)
 	}
 	c.emit(event.Event{Kind: event.Ignored, Request: a.r.seq, Attempt: a.n, Err: h.err})
-	return fate{err: returned(h.err)}
+	return fate{err: c.returned(h.err)}
 }
 
 // repeated gives a repetition of r back to the budget, if it has one: when the

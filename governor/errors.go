@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -18,12 +19,29 @@ func (e *executed) Unwrap() error { return e.err }
 func (e *executed) Refused() bool { return false }
 
 // returned is the error of a request whose closure returned err. What a call
-// inside it was refused with says nothing about the rest of it.
-func returned(err error) error {
-	if IsRefused(err) {
+// inside it was refused with says nothing about the rest of it. Nor is an err to be
+// asked once more of which a method, which is the user's, panics.
+func (c *core) returned(err error) error {
+	if c.says(true, func() bool { return IsRefused(err) }) {
 		return &executed{err}
 	}
 	return err
+}
+
+// permanent reports whether err is.
+func (c *core) permanent(err error) bool {
+	return c.says(false, func() bool { return retry.IsPermanent(err) })
+}
+
+// says is what the methods of an error say; instead, when one panics.
+func (c *core) says(instead bool, ask func() bool) (yes bool) {
+	defer func() {
+		if recover() != nil {
+			c.count.hookPanics.Add(1)
+			yes = instead
+		}
+	}()
+	return ask()
 }
 
 // refusal is a sentinel for a request that the governor did not send.
@@ -51,7 +69,8 @@ var (
 	ErrTooManyHosts error = refusal("governor: too many hosts")
 
 	// ErrReentrant answers a call that would wait, inside a closure, for a slot
-	// of the same governor while none is spare: it could wait for itself.
+	// of the same governor while none is spare, or for permits that the closure gives
+	// back when it ends: it could wait for itself.
 	ErrReentrant error = refusal("governor: blocking call from inside a closure of the same governor")
 
 	// ErrLate is matched by LateError.

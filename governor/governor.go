@@ -142,8 +142,8 @@ func (g *Governor[S, C]) With(ask Ask) *Governor[S, C] {
 // Vendor returns Config.Vendor.
 func (g *Governor[S, C]) Vendor() Vendor { return g.vendor }
 
-// reentrant reports whether a call that would wait for a slot to use sel could
-// wait for itself; see spent.
+// reentrant reports whether a call that would wait for a slot to use sel, or for a
+// limit, could wait for itself; see spent and runsInto.
 func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {
 	if g.evicted() {
 		g, _ = g.successor() // where it will be submitted to
@@ -151,12 +151,12 @@ func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {
 	if ctx == nil || attemptOf(ctx, g.core) == nil {
 		return false
 	}
-	s, err := g.names.lookup(sel)
-	if s == nil || err != nil {
+	s, err := g.names.get(sel, g.core)
+	if err != nil {
 		return g.core.spent(nil)
 	}
 	defer s.refs.Add(-1)
-	return g.core.spent(s)
+	return g.core.spent(s) || g.core.runsInto(ctx, s.class(&g.ask, 0), int(g.ask.cost()))
 }
 
 // spent reports whether no slot, or no connection for sel, is spare. A call that
@@ -164,6 +164,23 @@ func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {
 // the last to begin is refused, and some closure always goes on.
 func (c *core) spent(sel *selector) bool {
 	return c.taken() >= c.slots || c.pool != nil && sel != nil && c.pool.full(sel.value)
+}
+
+// runsInto reports whether a call of class k and cost n, inside a closure that ctx is
+// of, would have to wait for permits that come back when a call ends, of a limit that
+// the closure holds some of.
+func (c *core) runsInto(ctx context.Context, k *class, n int) bool {
+	if c.observe {
+		return false
+	}
+	sc := k.scopes()
+	for a := attemptOf(ctx, c); a != nil; a = attemptOf(a.r.ctx, c) {
+		theirs := a.scopes()
+		if c.gate.shared(c.now(), &sc, &theirs, n) {
+			return true
+		}
+	}
+	return false
 }
 
 // connPool is a pool without its type parameters.

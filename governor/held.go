@@ -68,7 +68,7 @@ func holding[R any](l *Lease, fn func(context.Context) (R, error)) func(context.
 }
 
 // hold makes release what Release calls. It calls it itself when Release was called
-// before: the governor was closed, and had given the call up.
+// before: by fn, or since the governor was closed and had given the call up.
 func (l *Lease) hold(release func(error)) {
 	l.later = release
 	if !l.state.CompareAndSwap(vacant, leased) {
@@ -119,7 +119,10 @@ func heldInline[R any](ctx context.Context, g *Plain, ask *Ask, sel string, l *L
 	if err == nil && !in.told() {
 		call.stage = settled
 		l.cell, l.permit, l.keeps, l.lax, l.charged = call.cell, call.permit, call.keeps, call.lax, call.charged
-		l.state.Store(leased)
+		if !l.state.CompareAndSwap(vacant, leased) { // Release has been called, by fn or beside it
+			l.state.Store(leased)
+			l.Release(nil)
+		}
 		return v, nil, true
 	}
 	a := in.attempt()
@@ -136,7 +139,8 @@ func heldInline[R any](ctx context.Context, g *Plain, ask *Ask, sel string, l *L
 
 // Release gives back what the call has, once its result has been read: err says how
 // that went and is read by the adapter as a closure's, but the call is not repeated.
-// Only the first call counts. It may come from any goroutine.
+// Only the first call counts; one that comes before fn has returned does so, as if err
+// were nil, when it has. It may come from any goroutine.
 func (l *Lease) Release(err error) {
 	if l.state.Swap(released) != leased {
 		return

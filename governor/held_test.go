@@ -236,3 +236,22 @@ func TestHeldThatALimitRefusesKeepsNoSlot(t *testing.T) {
 		}
 	})
 }
+
+// A Release that comes too early, from the call itself, is not lost.
+func TestLeaseThatIsReleasedByItsCallIsGivenBack(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.CloseGrace = time.Second }, func(t *testing.T, g *governor.Plain) {
+		for name, more := range map[string]func(context.Context){"bare": func(context.Context) {}, "known": func(ctx context.Context) { _ = governor.Settle(ctx, 1) }} {
+			var l governor.Lease
+			if _, err := governor.Held(t.Context(), g, "", &l, func(ctx context.Context) (int, error) {
+				more(ctx)
+				l.Release(nil)
+				return 0, nil
+			}); err != nil {
+				t.Error(err)
+			}
+			if s := g.Stats(); s.InFlight != 0 {
+				t.Errorf("%s: %d in flight", name, s.InFlight)
+			}
+		}
+	})
+}

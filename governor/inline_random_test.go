@@ -193,6 +193,9 @@ func giveBack(t *testing.T, seed uint64) {
 	if s.Started != attempts {
 		t.Errorf("%d started, want %d", s.Started, attempts)
 	}
+	if s.HookPanics != 0 { // see leases
+		t.Errorf("%d panics in hooks", s.HookPanics)
+	}
 	if b := budget.State(); b.Calls != 0 {
 		t.Errorf("budget %+v", b)
 	}

@@ -59,12 +59,12 @@ func (l *lane) weigh(weight int32) {
 // scopes are what the attempt belongs to.
 func (a *attempt) scopes() scopes { return a.key.scopes() }
 
-func (l *lane) scopes() scopes {
+func (k *laneKey) scopes() scopes {
 	return scopes{
 		{},
-		{Level: throttle.Selector, Key: l.sel.name},
-		{Level: throttle.Tenant, Key: l.tenant},
-		{Level: throttle.Bucket, Key: l.bucket},
+		{Level: throttle.Selector, Key: k.sel.name},
+		{Level: throttle.Tenant, Key: k.tenant},
+		{Level: throttle.Bucket, Key: k.bucket},
 	}
 }
 

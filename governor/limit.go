@@ -49,6 +49,15 @@ func (l *limit) of(cost int) int {
 	return cost
 }
 
+// holds reports whether permits of key are held while a call runs.
+func (l *limit) holds(key string) bool {
+	if by, ok := l.Limiter.(*limiter.ByKey); ok {
+		_, ok = by.Of(key).(limiter.Releaser)
+		return ok
+	}
+	return l.releases
+}
+
 // counted reports whether limits count what a vendor counts in unit.
 func counted(limits []limit, unit string) bool {
 	units := false

@@ -78,7 +78,7 @@ func (c *core) letBe(a *attempt, refused []throttle.Scope, now int64) fate {
 			c.wouldRefuse(r, c.gaveUp(r, nil))
 		}
 	}
-	return fate{err: returned(h.err)}
+	return fate{err: c.returned(h.err)}
 }
 
 // overdue tells that a would have been cut off.

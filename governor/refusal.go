@@ -5,6 +5,7 @@ import (
 
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/pool"
 )
 
 // tellRefusal tells that the governor ends r with err, an error of its own, after n
@@ -28,7 +29,7 @@ func (c *core) tellRefusal(r *request, n int, err error) {
 	case *CanceledError:
 		c.emitFor(r, event.Cancelled, 0, 0, err)
 		return
-	case *CooldownError, *LateError: // whose Err may be anything of the user's
+	case *CooldownError, *LateError, *pool.OpenError: // whose Err may be anything of the user's
 	default:
 		if c.breaker == nil || !errors.Is(e, breaker.ErrOpen) {
 			break

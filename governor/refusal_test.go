@@ -2,6 +2,7 @@ package governor_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -218,4 +219,36 @@ func one(t *testing.T) limiter.Limiter {
 	l, err := limiter.NewSlidingLog(limiter.SlidingLogConfig{Limit: 1, Window: time.Minute})
 	require.NoError(t, err)
 	return l
+}
+
+// A request that Close has given up ends once: what comes of its closure afterwards is
+// no refusal.
+func TestWhatWasAbandonedIsNotRefusedLater(t *testing.T) {
+	for name, late := range map[string]error{"limited": governortest.Limited(time.Second), "failed": errors.New("failed"), "again": governor.Again(time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, err := governor.New(governor.PlainConfig{
+					Name: "x", Vendor: governortest.Vendor{}, CloseGrace: -1, Retry: &retry.Config{Backoff: backoff.Constant(time.Second)},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+					time.Sleep(time.Second)
+					return 0, late
+				}))
+				synctest.Wait()
+				_ = g.Close()
+				if _, err := r.Result(t.Context()); err != governor.ErrAbandoned {
+					t.Errorf("got %v", err)
+				}
+				time.Sleep(time.Minute)
+				for _, e := range g.Recent() {
+					if e.Kind == event.Refused {
+						t.Errorf("there is an event of a refusal: %v", e.Err)
+					}
+				}
+			})
+		})
+	}
 }

@@ -108,10 +108,12 @@ func (c *core) settleHeld(a *attempt) {
 	defer func() {
 		defer c.untrack(a)
 		defer c.releaseSlot(a, true)
+		defer func() {
+			if a.lease != nil {
+				c.returnConn(a)
+			}
+		}()
 		c.free(a, refused)
-		if a.lease != nil {
-			c.returnConn(a)
-		}
 	}()
 	if held != nil {
 		refused = c.learn(a, held)
@@ -241,23 +243,38 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 		c.retime.Store(true)
 		c.freed()
 	}
-	verdict, err := a.verdict(refused), o.err
 	a.cancel(nil)
-	a.seq = 0
 	if a.permitted {
 		a.permitted = false
-		wake = true                          // it may have opened, or closed
-		took := time.Duration(now - a.began) // last, for it is the user's:
-		if r, ok := c.breaker.(ErrorReporter); ok && verdict == breaker.Failure {
-			if o.kind == exited {
-				err = ErrGoexit
-			}
-			r.ReportError(a.permit, time.Now(), verdict, took, err)
-		} else {
-			c.breaker.Report(a.permit, time.Now(), verdict, took)
-		}
+		wake = true // it may have opened, or closed
+		c.report(a, time.Duration(now-a.began), refused)
 	}
+	a.seq = 0
 	return wake
+}
+
+// report tells the breaker what came of a. It is the user's, and so is the error that
+// it looks at: when it panics over that it is told of a failure.
+func (c *core) report(a *attempt, took time.Duration, refused []throttle.Scope) {
+	defer func() {
+		if recover() != nil {
+			c.count.hookPanics.Add(1)
+		}
+	}()
+	verdict := breaker.Failure
+	defer func() { // also when Judge does not return
+		r, ok := c.breaker.(ErrorReporter)
+		if !ok || verdict != breaker.Failure {
+			c.breaker.Report(a.permit, time.Now(), verdict, took)
+			return
+		}
+		err := a.out.err
+		if a.out.kind == exited {
+			err = ErrGoexit
+		}
+		r.ReportError(a.permit, time.Now(), verdict, took, err)
+	}()
+	verdict = a.verdict(refused)
 }
 
 // relimit has the actor ask the limits again, where lanes wait for them: they were

@@ -151,6 +151,10 @@ type counters struct {
 // Stats returns a snapshot, taken between two decisions.
 func (c *core) Stats() (s Stats) {
 	c.ask(func() { s = c.snapshot() })
+	if c.breaker != nil { // here, for it says what errors of the user's say
+		s.Breaker = breakerStats(c.breaker, time.Now())
+		s.Breaker.Rejected = c.count.broken.Load()
+	}
 	return s
 }
 
@@ -180,10 +184,6 @@ func (c *core) snapshot() Stats {
 	if c.pool != nil {
 		s.Pool = c.pool.stats()
 		s.HookPanics += s.Pool.HookPanics
-	}
-	if c.breaker != nil {
-		s.Breaker = breakerStats(c.breaker, s.Time)
-		s.Breaker.Rejected = n.broken.Load()
 	}
 	c.gate.snapshot(&s, c.now())
 	return s
@@ -313,7 +313,7 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	if err != ErrAbandoned { // else its attempt goes on
 		c.repeated(r)
 	}
-	if own && err != nil {
+	if own && err != nil && r.State() != Done { // else it was abandoned, which has been told
 		c.tellRefusal(r, n, err)
 	}
 	if !r.complete(err, own, count) {

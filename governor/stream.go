@@ -79,6 +79,11 @@ func (s *streamed[C, T]) run(a *attempt) error {
 	if a.lease != nil {
 		conn = a.lease.(conner[C]).Value()
 	}
+	defer func() {
+		if s.idle != nil {
+			s.idle.Stop() // a body that panics does not return
+		}
+	}()
 	for v, err := range s.fn(a, conn) {
 		if err != nil {
 			if s.begun {

@@ -244,3 +244,33 @@ func TestLoopThatTakesTooLongForAnItemEndsItsStream(t *testing.T) {
 		}
 	})
 }
+
+// A timer of StreamIdle would keep the request for as long as that takes.
+func TestLoopThatPanicsLeavesNoTimer(t *testing.T) {
+	g, err := governor.New(governor.PlainConfig{Name: "x", StreamIdle: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	apart(func() {
+		kept := new([64]byte)
+		runtime.AddCleanup(kept, func(c chan struct{}) { close(c) }, gone)
+		for range governor.Stream(t.Context(), g, "", func(context.Context, struct{}) iter.Seq2[int, error] {
+			return func(yield func(int, error) bool) { yield(int(kept[0]), nil) }
+		}) {
+			panic("body")
+		}
+	})
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 100 {
+		runtime.GC()
+		select {
+		case <-gone:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	t.Error("the sequence is still reachable")
+}

@@ -57,7 +57,8 @@ func Submit[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 // Result do; see the package's comment.
 //
 // Inside a closure of the same governor Do returns ErrReentrant unless a slot
-// is spare.
+// is spare, and permits of each limit that the closure holds some of while it runs
+// (limiter.Releaser).
 func Do[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) (R, error)) (R, error) {
 	if v, err, ran := inline(ctx, g, sel, fn); ran {
 		return v, err

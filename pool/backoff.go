@@ -78,10 +78,10 @@ func (p *Pool[S, C]) backOff(e *entry[S, C], gen int, err *OpenError, kind failu
 
 	delay, final := step.Prev, false
 	<-start(func() error { // a method of the error and the schedule are a user's
-		final = kind == notOpened && err.Permanent()
 		if d, again := p.cfg.OpenBackoff.Next(step); again {
 			delay = max(d, 0)
 		}
+		final = kind == notOpened && err.Permanent()
 		return nil
 	})
 
