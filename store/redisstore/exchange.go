@@ -38,9 +38,12 @@ func (s *Store) Exchange(ctx context.Context, node store.Node, items []store.Ite
 	for i := range items {
 		it := &items[i]
 		p := s.prepare(it)
-		args := make([]any, 0, 7+2*len(it.Cool)+3*len(it.Known)+len(it.Clear))
-		args = append(args, "evalsha", s.script.sha, "2", p.hash, p.witness, s.words(node, it), p.asked, p.filled)
-		cmds[i] = redis.NewStringCmd(ctx, cooldowns(args, it)...)
+		args := make([]any, 0, 8+2*len(it.Cool)+3*len(it.Known)+len(it.Clear))
+		args = append(args, "evalsha", s.script.sha, "2", p.hash, p.witness, s.words(node, it), p.belief)
+		if !plain(it) {
+			args = cooldowns(append(args, moreWords(it)), it)
+		}
+		cmds[i] = redis.NewStringCmd(ctx, args...)
 	}
 	s.eval(ctx, s.script, cmds)
 	return s.answers(node, items, cmds)
@@ -83,7 +86,7 @@ func (s *Store) answers(node store.Node, items []store.Item, cmds []*redis.Strin
 		a := &answers[i]
 		text, e := c.Result()
 		if e == nil {
-			if e = parse(text, a); e == nil && (a.Node != node || a.Key != items[i].Key || a.Seq != items[i].Seq) {
+			if e = parse(text, &items[i], a); e == nil && (a.Node != node || a.Key != items[i].Key || a.Seq != items[i].Seq) {
 				e = errForeign
 			}
 			if e != nil {
@@ -159,11 +162,13 @@ func (s *Store) check(it *store.Item) error {
 	return nil
 }
 
-// prepared is what the requests for one key have in common: strings, boxed once. It
-// does not change.
+// prepared is what the requests for one key mostly have in common: strings, boxed
+// once. It does not change.
 type prepared struct {
-	limits                       []store.Limit
-	hash, witness, asked, filled any
+	limits                []store.Limit
+	epoch                 string
+	version               uint64
+	hash, witness, belief any
 }
 
 // maxPrepared bounds what is kept of them.
@@ -174,20 +179,24 @@ func (s *Store) prepare(it *store.Item) *prepared {
 	s.mu.Lock()
 	p := s.prepared[it.Key]
 	s.mu.Unlock()
-	if p != nil && slices.Equal(p.limits, it.Limits) {
+	if p != nil && p.epoch == it.Epoch && p.version == it.Version && slices.Equal(p.limits, it.Limits) {
 		return p
 	}
-	p = &prepared{limits: slices.Clone(it.Limits), hash: hashOf(it.Key), witness: s.witness(it.Key), asked: "", filled: ""}
-	if len(it.Limits) > 0 {
-		var asked, filled []byte
-		for i, l := range it.Limits {
-			if i > 0 {
-				asked, filled = append(asked, ';'), append(filled, ';')
-			}
-			asked = appendLimit(asked, l)
-			filled = appendLimit(filled, l.Fill())
+	epoch := strings.Clone(it.Epoch) // which may be a part of a long reply
+	belief := []byte("-")
+	if isWord(epoch) { // else none of ours
+		belief = []byte(epoch)
+	}
+	belief = append(strconv.AppendUint(append(belief, ' '), it.Version, 10), ' ')
+	for i, l := range it.Limits {
+		if i > 0 {
+			belief = append(belief, ';')
 		}
-		p.asked, p.filled = string(asked), string(filled)
+		belief = appendLimit(belief, l)
+	}
+	p = &prepared{
+		limits: slices.Clone(it.Limits), epoch: epoch, version: it.Version,
+		hash: hashOf(it.Key), witness: s.witness(it.Key), belief: string(belief),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,37 +207,36 @@ func (s *Store) prepare(it *store.Item) *prepared {
 	return p
 }
 
-// words is the first of the ARGV of the script: numbers of 8 bytes, with seq and
-// version as texts among them, then node and epoch. What the short way needs comes
-// first.
+// words is the first of the ARGV of the script: numbers of 8 bytes, and the name of
+// the node's field.
 func (s *Store) words(node store.Node, it *store.Item) string {
-	var buf [352]byte
-	b := buf[:0]
-	for _, n := range [...]int64{
-		bit(plain(it)), s.ttl.Microseconds(), maxNodes, it.Want, it.Least, it.Returned, it.Debt, int64(it.Seen),
-	} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
-	}
-	b = digits(digits(b, it.Seq), it.Version)
-	for _, n := range [...]int64{
-		s.bound.Microseconds(), int64(it.Probe), it.Slots, it.Held, it.WantSlots, bit(it.Bye),
-		int64(len(it.Cool)), int64(len(it.Known)), int64(len(it.Clear)),
-	} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
-	}
-	b = append(append(b, node...), ' ')
-	epoch := it.Epoch
-	if !isWord(epoch) {
-		epoch = "-" // none of ours
-	}
-	return string(append(b, epoch...))
+	var buf [128]byte
+	b := appendInts(buf[:0],
+		s.ttl.Microseconds(), it.Want, max(1, it.Least), it.Returned, it.Debt, int64(it.Seen), int64(it.Seq), s.bound.Microseconds())
+	return string(append(append(b, "n:"...), node...))
 }
 
-// plain reports whether it asks for permits alone: what the script has a short way
-// for.
+// moreWords is the third, of a request that is not plain.
+func moreWords(it *store.Item) string {
+	var buf [128]byte
+	b := appendInts(buf[:0],
+		int64(it.Probe), it.Slots, it.Held, it.WantSlots, bit(it.Bye), int64(len(it.Cool)), int64(len(it.Known)), int64(len(it.Clear)))
+	return string(digits(b, it.Seq))
+}
+
+// appendInts appends numbers as the script unpacks them.
+func appendInts(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return b
+}
+
+// plain reports whether it asks for permits alone, by numbers that Lua can count to:
+// what the script has a short way for.
 func plain(it *store.Item) bool {
 	return len(it.Limits) == 1 && it.Probe == store.ProbeNothing && it.Slots|it.Held|it.WantSlots == 0 && !it.Bye &&
-		len(it.Cool)+len(it.Known)+len(it.Clear) == 0
+		len(it.Cool)+len(it.Known)+len(it.Clear) == 0 && it.Seq < 1<<53
 }
 
 // cooldowns appends the last of the ARGV.

@@ -154,10 +154,17 @@ func TestARepliesOfOthersAreNotTaken(t *testing.T) {
 		{"me, KEYS[1], seq, epoch", "'another', KEYS[1], seq, epoch"},
 		{"me, KEYS[1], seq, epoch", "me, 'gov:{other}', seq, epoch"},
 		{"me, KEYS[1], seq, epoch", "me, KEYS[1], '00000000000000000009', epoch"},
+		{"' ' .. KEYS[1] .. ' ' .. node", "' ' .. KEYS[1] .. ' n:another'"},
+		{"' ' .. KEYS[1] .. ' ' .. node", "' gov:{other} ' .. node"},
+		{"'=' .. pack('<I7I7I7I4I2', seq, gen", "'=' .. pack('<I7I7I7I4I2', 9, gen"},
 	} {
 		s, _ := one(t)
+		a := newAsker(t, s, "k", hourly(100))
+		if strings.Contains(change[0], "..") { // of the short way
+			a.ask(1)
+		}
 		mutate(t, s, change[0], change[1])
-		if answer, err := newAsker(t, s, "k", hourly(100)).sendOne(1); !errors.Is(err, errForeign) || answer.Granted != 0 {
+		if answer, err := a.sendOne(1); !errors.Is(err, errForeign) || answer.Granted != 0 {
 			t.Errorf("a script that says %s: %+v, %v", change[1], answer, err)
 		}
 	}
@@ -247,7 +254,7 @@ func TestAClockThatWasWrong(t *testing.T) {
 func TestTooManyNodesAreRefused(t *testing.T) {
 	t.Parallel()
 	s, r := one(t)
-	mutate(t, s, "if not n and count >= mostnodes or", "if not n and count >= 3 or")
+	mutate(t, s, "if not n and count >= MOSTNODES or", "if not n and count >= 3 or")
 	for range 3 {
 		newAsker(t, s, "k", hourly(10)).ask(1)
 	}

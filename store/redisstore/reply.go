@@ -19,6 +19,8 @@ var errStrange = errors.New("redisstore: a reply that makes no sense")
 // maxReply bounds what is read of a reply: limits, and MaxScopes scopes of 256 bytes.
 const maxReply = 64 << 10
 
+const month = 31 * 24 * time.Hour // the longest Per, and cooldown
+
 // reader takes words from a reply of the script of Exchange. Nothing that a server
 // sends makes it panic; what is out of range sets bad.
 type reader struct {
@@ -48,11 +50,14 @@ func (r *reader) dur(top time.Duration) time.Duration {
 	return time.Duration(r.int(top.Microseconds())) * time.Microsecond
 }
 
-// parse reads a reply of the script of Exchange into a. It holds what the script says
-// to what the contract lets it say.
-func parse(text string, a *store.Answer) error {
+// parse reads a reply of the script of Exchange to it into a. It holds what the script
+// says to what the contract lets it say.
+func parse(text string, it *store.Item, a *store.Answer) error {
 	if len(text) > maxReply {
 		return fmt.Errorf("%w: %d bytes", errStrange, len(text))
+	}
+	if strings.HasPrefix(text, "=") {
+		return parseShort(text[1:], it, a)
 	}
 	r := reader{text: text}
 	a.Node = store.Node(r.word())
@@ -63,7 +68,6 @@ func parse(text string, a *store.Answer) error {
 	if a.Stale && !r.bad && err == nil && r.text == "" {
 		return nil
 	}
-	const month = 31 * 24 * time.Hour // the longest Per, and cooldown
 	a.Epoch = r.word()
 	a.Granted = r.int(1e9)
 	a.ValidFor = r.dur(month)
@@ -88,6 +92,28 @@ func parse(text string, a *store.Answer) error {
 		return errStrange
 	}
 	a.RetryAfter = min(a.RetryAfter, month)
+	return nil
+}
+
+// parseShort reads what the short way says: five numbers, and whose they are. All else
+// is as it believed.
+func parseShort(text string, it *store.Item, a *store.Answer) error {
+	var n [5]uint64 // seq, gen, usable, granted, nodes
+	for i, size := range [...]int{7, 7, 7, 4, 2} {
+		if len(text) < size {
+			return errStrange
+		}
+		for j := range size {
+			n[i] |= uint64(text[j]) << (8 * j)
+		}
+		text = text[size:]
+	}
+	key, node, found := strings.Cut(strings.TrimPrefix(text, " "), " n:")
+	if !found || n[1] > 1<<53 || n[2] > uint64(month.Microseconds()) || n[3] > 1e9 || n[4] > maxNodes {
+		return errStrange
+	}
+	a.Node, a.Key, a.Seq, a.Epoch, a.Version = store.Node(node), keyOf(key), n[0], it.Epoch, it.Version
+	a.Gen, a.ValidFor, a.Granted, a.Nodes = n[1], time.Duration(n[2])*time.Microsecond, int64(n[3]), int(n[4])
 	return nil
 }
 

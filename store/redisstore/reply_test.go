@@ -13,7 +13,7 @@ const goodReply = "node gov:{k} 00000000000000000007 0 epoch-1 3 1000 0 00000000
 
 func TestParse(t *testing.T) {
 	var a store.Answer
-	if err := parse(goodReply, &a); err != nil {
+	if err := parse(goodReply, new(store.Item), &a); err != nil {
 		t.Fatal(err)
 	}
 	want := store.Answer{
@@ -34,8 +34,33 @@ func TestParse(t *testing.T) {
 		strings.Replace(goodReply, "0:10:", "7:10:", 1), strings.Replace(goodReply, "0:10:", "0:0:", 1),
 		strings.Replace(goodReply, "epoch-1 ", " ", 1), "node gov:{k} 7 1 more", goodReply + strings.Repeat("x", maxReply),
 	} {
-		if err := parse(bad, new(store.Answer)); err == nil {
+		if err := parse(bad, new(store.Item), new(store.Answer)); err == nil {
 			t.Errorf("%.200q is a reply", bad)
+		}
+	}
+}
+
+// goodShort is a reply of the short way: seq, gen, usable, granted and nodes.
+const goodShort = "=\x07\x00\x00\x00\x00\x00\x00" + "\x04\x00\x00\x00\x00\x00\x00" + "\xe8\x03\x00\x00\x00\x00\x00" + "\x03\x00\x00\x00" + "\x05\x00" + " gov:{k} n:node"
+
+func TestParseShort(t *testing.T) {
+	it := store.Item{Epoch: "epoch-1", Version: 9}
+	var a store.Answer
+	if err := parse(goodShort, &it, &a); err != nil {
+		t.Fatal(err)
+	}
+	want := store.Answer{Node: "node", Key: "k", Seq: 7, Epoch: "epoch-1", Version: 9, Granted: 3, ValidFor: time.Millisecond, Gen: 4, Nodes: 5}
+	if !reflect.DeepEqual(a, want) {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	for i := range goodShort {
+		if err := parse(goodShort[:i], &it, new(store.Answer)); err == nil && i < len(goodShort)-len("node") {
+			t.Errorf("%q is a reply", goodShort[:i])
+		}
+	}
+	for _, i := range []int{14, 21, 25, 27} { // the highest bytes of gen, usable, granted, nodes
+		if bad := goodShort[:i] + "\xff" + goodShort[i+1:]; parse(bad, &it, new(store.Answer)) == nil {
+			t.Errorf("%q is a reply", bad)
 		}
 	}
 }
@@ -43,9 +68,10 @@ func TestParse(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(goodReply)
 	f.Add("node gov:{k} 7 1")
+	f.Add(goodShort)
 	f.Fuzz(func(t *testing.T, text string) {
 		var a store.Answer
-		if parse(text, &a) != nil {
+		if parse(text, new(store.Item), &a) != nil {
 			return
 		}
 		if a.Granted < 0 || a.Granted > 1e9 || a.Held < 0 || a.ValidFor < 0 || a.RetryAfter < 0 || a.ProbeFor < 0 || a.SlotsFor < 0 ||

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxNodes is how many nodes there may be under one key.
+// maxNodes is how many nodes there may be under one key, as in exchange/request.lua.
 const maxNodes = 1024
 
 // Store is a [store.Store] in Redis. It may be used by any number of goroutines at

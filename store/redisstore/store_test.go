@@ -117,6 +117,7 @@ type asker struct {
 	key   string
 	limit store.Limit
 	seq   uint64
+	epoch string // that it was told last
 }
 
 func newAsker(t testing.TB, s *Store, key string, l store.Limit) *asker {
@@ -125,7 +126,7 @@ func newAsker(t testing.TB, s *Store, key string, l store.Limit) *asker {
 
 func (a *asker) item(want int64) store.Item {
 	a.seq++
-	return store.Item{Key: a.key, Seq: a.seq, Limits: []store.Limit{a.limit}, Version: 1, Want: want}
+	return store.Item{Key: a.key, Seq: a.seq, Limits: []store.Limit{a.limit}, Version: 1, Want: want, Epoch: a.epoch}
 }
 
 func (a *asker) send(it store.Item) (store.Answer, error) {
@@ -134,6 +135,9 @@ func (a *asker) send(it store.Item) (store.Answer, error) {
 	as, err := a.s.Exchange(ctx, a.node, []store.Item{it})
 	if err != nil {
 		return store.Answer{}, err
+	}
+	if !as[0].Stale {
+		a.epoch = as[0].Epoch
 	}
 	return as[0], nil
 }

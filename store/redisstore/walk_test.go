@@ -80,8 +80,8 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 		if one(30) {
 			it.Probe = store.ProbeWord(r.IntN(3))
 		}
-		if at/(2*time.Second)%4 == 3 && one(20) {
-			it.Slots, it.Held, it.WantSlots = 8, few(), few()
+		if at/(2*time.Second)%4 == 3 && one(2) {
+			it.Slots, it.Held, it.WantSlots = 6+few(), few(), 2*few()
 		}
 		it.Bye = one(300)
 		seqs[i]++

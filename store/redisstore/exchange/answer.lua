@@ -4,7 +4,6 @@ local stale, repeated = false, false
 if not n then
 	n = {}
 	for i = 1, NODE do n[i] = 0 end
-	nodes[me] = n
 	count = count + 1
 elseif seq < n.seq then
 	stale = true

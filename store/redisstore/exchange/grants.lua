@@ -1,7 +1,5 @@
 -- Grants: permits that come back, and those that are handed out.
 
-local MOMENT = 5000 -- how late a node may come that was told when to come again
-
 local function giveback()
 	local over = false
 	for _, c in ipairs(limits) do
@@ -17,33 +15,16 @@ local function giveback()
 	end
 end
 
--- expected is until when another node may yet come, for permits that it was refused
--- before, or for more of what it has just been granted.
-local function expected()
-	local till = 0
-	for _, o in pairs(nodes) do
-		if o ~= n and o[TOLD] ~= 0 and o[TOLD] <= now then
-			till = max(till, o[TOLD] + MOMENT)
-		elseif o ~= n and o[TOLD] == 0 and o[GRANTED] > 0 and o[GRANTED] < o[WANTS] then
-			till = max(till, o[AT] + MOMENT)
-		end
-	end
-	return till
-end
-
 -- comeagain is when n is to ask again. Who was told so before is expected before it.
 local function comeagain(least)
-	local before, at = 0, 0
-	for _, o in pairs(nodes) do
-		if o ~= n and o[TOLD] > now then before = before + 1 end
-	end
+	local at = 0
 	for _, c in ipairs(limits) do
 		if available(c) < least then
 			local k = least
 			if c[KIND] == BUCKET then
-				k = max(least, (before + 1) * max(1, floor(c[BURST] / (2 * count))))
+				k = max(least, (promised + 1) * max(1, floor(c[BURST] / (2 * count))))
 			elseif c[KIND] == SLIDING then
-				k = min(c[QUOTA], least + before)
+				k = min(c[QUOTA], least + promised)
 			end
 			at = max(at, when(c, k))
 		end
@@ -75,15 +56,9 @@ local function grant()
 	-- use it.
 	local round = floor(now / ceil(limits[1][PER] / 1000))
 	if n[ROUND] ~= round then n[GOT], n[ROUND] = 0, round end
-	local active, sum = 0, 0
-	for _, o in pairs(nodes) do
-		local got = o[ROUND] == round and o[GOT] or 0
-		if o[WANTS] > 0 or got > 0 then
-			active, sum = active + 1, sum + got
-		end
-	end
+	local active, sum = 1 + asking + (gets[round] or 0), n[GOT] + (gots[round] or 0)
 	local chunk, kind, till = ceil((avail + sum) / active) - n[GOT], limits[1][KIND] -- its fair part
-	if kind ~= BUCKET and (chunk <= 0 or kind == SLIDING) then till = expected() end
+	if kind ~= BUCKET and (chunk <= 0 or kind == SLIDING) then till = expected end
 	if chunk <= 0 and kind ~= BUCKET and till > now then
 		answer.again = till
 		return

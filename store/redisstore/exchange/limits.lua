@@ -2,15 +2,28 @@
 
 local KIND, QUOTA, PER, BURST, LEASE, TRANSIT = 1, 2, 3, 4, 5, 6
 local NEXT, RAISE, STEP, USED, AHEAD, ASOF = 7, 11, 12, 13, 12, 13
+local LIMIT, SLIDINGLIMIT = 13, 45 -- numbers
 
 local limits = {}
 for i = 1, 8 do
 	local v = h['l' .. i]
 	if not v then break end
 	local size = #v / 8
-	if size ~= LIMIT and size ~= SLIDINGLIMIT then garbage('l' .. i) end
+	if size < CONSTANTS or size > SLIDINGLIMIT or size % 1 > 0 then garbage('l' .. i) end
 	local c = numbers('<' .. string.rep('I8', size), v, size, 'l' .. i)
-	if c[KIND] > WINDOW or (c[KIND] == SLIDING) ~= (size == SLIDINGLIMIT) or
+	if i == 1 then -- what is taken is in m
+		if not counts then garbage('m') end
+		table.insert(c, STEP, counts[1])
+		if c[KIND] ~= SLIDING then
+			table.insert(c, USED, counts[2])
+		elseif size == SLIDINGLIMIT - 1 then
+			local s, sum = USED + c[STEP] % (SEGMENTS + 1), 0
+			c[s] = c[s] + counts[3]
+			for j = USED, SLIDINGLIMIT do sum = sum + c[j] end
+			if sum ~= counts[2] then garbage('m') end
+		end
+	end
+	if c[KIND] > WINDOW or #c ~= (c[KIND] == SLIDING and SLIDINGLIMIT or LIMIT) or
 		c[QUOTA] < 1 or c[QUOTA] > 1000000000 or c[BURST] > c[QUOTA] or
 		c[PER] < 1000000 or c[PER] > LONGEST * 1000 or c[LEASE] > c[PER] or c[TRANSIT] > c[PER] then
 		garbage('l' .. i)

@@ -1,34 +1,84 @@
--- Nodes: those that were silent for a TTL are gone.
+-- Nodes: those that were silent for a TTL are gone. Of the others there are sums, made
+-- in one pass: what is done once for each node is what an exchange takes.
 
-local SEEN = 11 -- numbers: what it has to know of the others
-local SEENFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8'
+local NODE = 17 -- numbers, of one that is not brief
+local NODEFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8'
+local SEENFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8' -- what has to be known of the others
+local MOMENT = 5000 -- how late a node may come that was told when to come again
 local EXPIRES, WANTS, GOT, ROUND, HAS, AT, TOLD, SLOTS, HELD, WANTSLOTS, GRANTED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 local COOLING, OPEN, YOURS, OTHER = 1, 2, 3, 4
 
-local mine = nodes[me]
+-- Of the others: when the first is gone; how many want permits; by round, how many that
+-- want none got some, and how many all got; how many were told to come later, and until
+-- when one may yet come, for permits that it was refused before, or for more of what it
+-- has just been granted; whether there are slots, the fewest that one says there are, how
+-- many they hold, and those who want no more, and of those who do, what they want and hold.
+local earliest, asking, gets, gots, promised, expected = TOP, 0, {}, {}, 0, 0
+local slotted, capacity, theirs, content, wanters, lacking, having = false, 1048576, 0, 0, 0, {}, {}
+
+local mine = nodes[node]
 for name, v in pairs(nodes) do
-	if #v < NODE * 8 + 20 then garbage('n:' .. name) end
-	local a, b, c, d, e, f, g, h, i, j, k = unpackd(SEENFORMAT, v)
-	if max(a, b, c, d, e, f, g, h, i, j, k) > TOP then garbage('n:' .. name) end
-	if a > now then
-		nodes[name] = {a, b, c, d, e, f, g, h, i, j, k}
+	local a, b, c, d, e, f, g, h, i, j, k
+	if #v >= NODE * 8 + 20 then
+		a, b, c, d, e, f, g, h, i, j, k = unpackd(SEENFORMAT, v)
+	elseif #v >= BRIEF * 8 then
+		a, b, c, d, e, f, g, k = unpackd(BRIEFFORMAT, v)
+		g, h, i, j = 0, 0, 0, 0
 	else
-		drop('n:' .. name)
+		garbage(name)
+	end
+	if a > TOP or b > TOP or c > TOP or d > TOP or e > TOP or f > TOP or g > TOP or h > TOP or i > TOP or j > TOP or k > TOP then
+		garbage(name)
+	end
+	if a > now then
+		if name ~= node then
+			if a < earliest then earliest = a end
+			if c > 0 then gots[d] = (gots[d] or 0) + c end
+			if b > 0 then
+				asking = asking + 1
+			elseif c > 0 then
+				gets[d] = (gets[d] or 0) + 1
+			end
+			if g > now then
+				promised = promised + 1
+			elseif g > 0 then
+				expected = max(expected, g + MOMENT)
+			elseif k > 0 and k < b then
+				expected = max(expected, f + MOMENT)
+			end
+			if h > 0 or i > 0 or j > 0 then
+				slotted, theirs = true, theirs + i
+				if h > 0 and h < capacity then capacity = h end
+				if j > 0 then
+					wanters = wanters + 1
+					lacking[wanters], having[wanters] = j, i
+				else
+					content = content + i
+				end
+			end
+		end
+	else
+		drop(name)
 		nodes[name] = nil
 		count = count - 1
-		if prober == name then prober, probeends = '', 0 end
+		if 'n:' .. prober == name then prober, probeends = '', 0 end
 	end
 end
-if prober ~= '' and not nodes[prober] then prober, probeends = '', 0 end
+if prober ~= '' and not nodes['n:' .. prober] then prober, probeends = '', 0 end
 
-local n = nodes[me]
+local n = nodes[node]
 if n then
-	n = numbers(NODEFORMAT, mine, NODE, 'n:')
-	n.seq = sub(mine, NODE * 8 + 1, NODE * 8 + 20)
+	if #mine >= NODE * 8 + 20 then
+		n = numbers(NODEFORMAT, mine, NODE, 'n:')
+		n.seq = sub(mine, NODE * 8 + 1, NODE * 8 + 20)
+	else
+		local o = numbers(BRIEFFORMAT, mine, BRIEF, 'n:')
+		n = {o[1], o[2], o[3], o[4], o[5], o[6], 0, 0, 0, 0, o[8], o[9], 0, 0, 0, 0, 0}
+		n.seq = digits(o[7])
+	end
 	if not find(n.seq, '^%d+$') or n.seq > MOST or n[11] > 1000000000 or n[12] > now + LONGEST or n[13] > now + 10 * LONGEST or
 		n[14] > 1048576 or n[15] > now + 2 * BACK or n[16] > OTHER or n[17] > now + LONGEST then
 		garbage('n:')
 	end
-	nodes[me] = n
 end
-if not n and count >= mostnodes or count > mostnodes then return redis.error_reply('TOOMANY nodes under the key') end
+if not n and count >= MOSTNODES or count > MOSTNODES then return redis.error_reply('TOOMANY nodes under the key') end

@@ -2,51 +2,52 @@
 -- of which there are enough, while nothing else happens: no limit changes, nothing is
 -- cooling, nobody has slots. It looks at no other node; what it has to know of them is
 -- in m. Whatever is otherwise, or odd, it leaves to the long way, and has written
--- nothing. What both can do they do alike, to the byte but for m.
+-- nothing. What both can do they do alike, to the byte but for when something is due.
 
-local function short()
-	local node = 'n:' .. me
-	local h = call('HMGET', KEYS[1], 'f', 'm', 'la', 'lv', 'l1', node)
-	local f, m, l, r = h[1], h[2], h[5], h[6]
-	if not (f and m and l and r) or #m ~= 8 * MEMBERS or #r < 156 or sub(f, 1, 40) ~= server or
-		h[3] ~= newasked or h[4] ~= newversion or sub(r, 137, 156) >= seq then
-		return
+if not ARGV[3] then repeat
+	local h = call('HMGET', KEYS[1], 'b', 'm', node)
+	local b, m, r = h[1], h[2], h[3]
+	if not (b and m and r) or #m ~= 8 * MEMBERS or #r ~= 8 * BRIEF then break end
+	local start = #b - #belief + 1
+	if start < BUCKETNUMBERS or find(b, belief, start, true) ~= start or not find(info, sub(b, 1, NUMBERS - 1), 1, true) then break end
+	local last, due, count, gen, round, wanting, getting, sum, a, used, u = unpackd(MEMBERSFORMAT, m)
+	local wanted, got, gotround, open, granted, before = unpackd('<I8I8I8I8I8I8', r, 9)
+	if before >= seq or now < last or now >= due or due > now + 1e13 or gen > seen or count > MOSTNODES or
+		wanting > count or getting > count or sum > 1e12 or wanted > 1e12 or got > 1e12 or open > 1e12 or used > TOP or u > 1e12 or
+		round > TOP or gotround > TOP or a > TOP or granted > now then
+		break
 	end
-	local layout, last, due, count, slotted, paused, gen, round, wanting, getting, sum = unpackd(MEMBERSFORMAT, m)
-	local _, wanted, got, gotround, open, granted = unpackd('<I8I8I8I8I8I8', r)
-	local epoch = sub(f, 25)
-	if layout ~= LAYOUT or now < last or now >= due or slotted > 0 or paused > 0 or count > mostnodes or
-		gen > 0 and (gen > seen or gen > 1e12 or theirepoch ~= epoch) or
-		theirepoch ~= epoch and not find(epoch, '^%x+%-[%d-]+$') or
-		max(wanting, getting) > count or max(sum, wanted, got, open) > 1e12 or max(round, gotround) > TOP or
-		due > now + 1e13 or granted > now then
-		return
+	local kind, quota, per, width, late = unpackd('<I8I8I8I8I8', b, NUMBERS)
+	if kind > WINDOW or quota < 1 or quota > 1000000000 or per < 1000 or per > LONGEST or width < 1 or width > per or late > width or
+		start ~= (kind == BUCKET and BUCKETNUMBERS + 32 or BUCKETNUMBERS) then
+		break
 	end
 
 	-- The limit, brought up to now. When a raise counts, something is due.
-	local kind, quota, per, burst, lease, transit, c, d, e, g, raise, a, b = unpackd(LIMITFORMAT, l)
-	if kind > WINDOW or #l ~= 8 * (kind == SLIDING and SLIDINGLIMIT or LIMIT) or quota < 1 or quota > 1000000000 or
-		burst > quota or per < 1000000 or per > LONGEST * 1000 or lease > per or transit > per or max(a, b, c, d, e, g, raise) > TOP then
-		return
-	end
-	local width, steps, i = ceil(per / 1000) -- of a step; the uses in each; the present one's place
-	if kind == SLIDING then width = ceil(per / (SEGMENTS * 1000)) end
+	local steps
 	if kind == BUCKET then
-		if debt > 0 then return end
+		if debt > 0 then break end
 	else
-		local step = floor(now / width)
-		if a > step + 1e6 then return end
-		if kind == SLIDING then
-			steps = {unpackd('<' .. STEPSFORMAT, l, 97)}
-			for s = max(a + 1, step - SEGMENTS), step do steps[1 + s % (SEGMENTS + 1)] = 0 end
-			i, b = 1 + max(a, step) % (SEGMENTS + 1), 0
-			for s = 1, SEGMENTS + 1 do b = b + steps[s] end
-		elseif step > a then
-			b = 0
+		local step = now / width
+		step = step - step % 1
+		if a > step + 1e6 or used > 1e12 then break end
+		if step > a then
+			if kind == SLIDING then
+				local l = call('HGET', KEYS[1], 'l1')
+				if not l or #l ~= 8 * (CONSTANTS + SEGMENTS + 1) then break end
+				local all = {unpackd(STEPSFORMAT, l, 8 * CONSTANTS + 1)}
+				all[1 + a % (SEGMENTS + 1)] = u
+				for s = math.max(a + 1, step - SEGMENTS), step do all[1 + s % (SEGMENTS + 1)] = 0 end
+				used = 0
+				for s = 1, SEGMENTS + 1 do used = used + all[s] end
+				if used > 1e12 then break end
+				steps = sub(l, 1, 8 * CONSTANTS) .. pack(STEPSFORMAT, unpack(all, 1, SEGMENTS + 1))
+			else
+				used = 0
+			end
+			a, u = step, 0
 		end
-		a = max(a, step)
-		if b > 1e12 then return end
-		if floor(granted / width) ~= floor(now / width) then open = 0 end
+		if granted < step * width then open = 0 end
 	end
 
 	-- What the others want and have.
@@ -56,48 +57,72 @@ local function short()
 		getting = getting - 1
 	end
 	if gotround == round then sum = sum - got end
-	local newround = floor(now / ceil(per / 1000))
+	local newround = now / per
+	newround = newround - newround % 1
 	if newround ~= round then getting, sum = 0, 0 end
-	if min(wanting, getting, sum) < 0 then return end
+	if wanting < 0 or getting < 0 or sum < 0 then break end
 
 	-- What is given back, and owed.
-	local back = min(returned, open)
-	open, got = open - back, max(0, got - back)
-	if i then
-		local u = steps[i]
-		steps[i] = max(0, u - back) + debt
-		b = b + steps[i] - u
+	if returned > 0 then
+		local back = returned
+		if back > open then back = open end
+		open, got = open - back, got - back
+		if got < 0 then got = 0 end
+		if kind == SLIDING then
+			used = used - u
+			u = u - back
+			if u < 0 then u = 0 end
+			used = used + u
+		elseif kind == WINDOW then
+			used = used - back
+			if used < 0 then used = 0 end
+		end
+	end
+	if kind == SLIDING then
+		u, used = u + debt, used + debt
 	elseif kind == WINDOW then
-		b = max(0, b - back) + debt
+		u, used = 0, used + debt
+	else
+		u = 0
 	end
 
 	-- What is granted.
 	local k, usable = 0, 0
 	if want > 0 then
-		local least, avail, w, d, ahead = max(1, least), max(0, quota - b)
+		local avail, w, d, ahead, pernano, burst, lease, transit = quota - used
 		if kind == BUCKET then
-			w, d, ahead = per + lease + transit, quota + 1 - burst, max(0, a - min(CAP, max(0, now - b) * 1000))
-			avail, usable = most(w, d, burst, ahead), floor(lease / 1000)
+			pernano, burst, lease, transit = unpackd('<I8I8I8I8', b, BUCKETNUMBERS)
+			if burst < 1 or burst > quota or pernano > LONGEST * 1000 or lease > pernano or transit > pernano then break end
+			w, d, ahead = pernano + lease + transit, quota + 1 - burst, 0
+			local since = (now - used) * 1000
+			if since < 0 then since = 0 elseif since > CAP then since = CAP end
+			if a > since then ahead = a - since end
+			avail, usable = most(w, d, burst, ahead), (lease - lease % 1000) / 1000
 		else
-			usable = (a + 1) * width - ceil(transit / 1000) - now
+			usable = (a + 1) * width - late - now
 		end
-		if avail < least or usable <= 0 then return end
+		if avail < least or usable <= 0 then break end
 		if gotround ~= newround then got, gotround = 0, newround end
 		local active = wanting + getting + 1
-		local chunk = ceil((avail + sum + got) / active) - got
+		local chunk = (avail + sum + got) / active -- rounded up
+		if chunk % 1 > 0 then chunk = chunk - chunk % 1 + 1 end
+		chunk = chunk - got
 		if chunk <= 0 then
-			if kind ~= BUCKET then return end
-			chunk = max(1, ceil(avail / floor((active + 2) / 3)))
+			if kind ~= BUCKET then break end
+			chunk = math.max(1, math.ceil(avail / math.floor((active + 2) / 3)))
 		end
-		k = min(want, avail, max(least, chunk))
-		if k < want and (avail - k < least or kind == SLIDING and avail - k < count) then return end
+		if chunk < least then chunk = least end
+		k = want
+		if k > avail then k = avail end
+		if k > chunk then k = chunk end
+		if k < want and (avail - k < least or kind == SLIDING and avail - k < count) then break end
 		if kind == BUCKET then
-			a, b = min(CAP, ahead + spread(w, d, k) + 1), max(now, b)
-			if a > 9 * per then return end -- the hash may have to live longer
-		elseif i then
-			steps[i] = steps[i] + k
+			a = math.min(CAP, ahead + spread(w, d, k) + 1)
+			if used < now then used = now end
+			if a > 9 * pernano then break end -- the hash may have to live longer
 		else
-			b = b + k
+			used = used + k
+			if kind == SLIDING then u = u + k end
 		end
 		got, open, granted, wanting = got + k, open + k, now, wanting + 1
 	elseif gotround == newround and got > 0 then
@@ -105,20 +130,12 @@ local function short()
 	end
 	if gotround == newround then sum = sum + got end
 
-	if i then
-		l = sub(l, 1, 88) .. pack('<I8' .. STEPSFORMAT, a, unpack(steps, 1, SEGMENTS + 1))
+	m = pack(MEMBERSFORMAT, now, due, count, gen, newround, wanting, getting, sum, a, used, u)
+	r = pack(BRIEFFORMAT, now + ttl, want, got, gotround, open, granted, seq, k, k > 0 and now + usable or 0)
+	if steps then
+		call('HSET', KEYS[1], 'm', m, node, r, 'l1', steps)
 	else
-		l = sub(l, 1, 88) .. pack('<I8I8', a, b)
+		call('HSET', KEYS[1], 'm', m, node, r)
 	end
-	call('HSET', KEYS[1],
-		'm', pack(MEMBERSFORMAT, LAYOUT, now, due, count, 0, 0, gen, newround, wanting, getting, sum),
-		'l1', l,
-		node, pack(NODEFORMAT, now + ttl, want, got, gotround, open, granted, 0, 0, 0, 0, k, k > 0 and now + usable or 0, 0, 0, 0, 0, 0) .. seq)
-	return me .. ' ' .. KEYS[1] .. ' ' .. seq .. ' 0 ' .. epoch .. ' ' .. k .. ' ' .. usable .. ' 0 ' ..
-		newversion .. ' - ' .. gen .. ' 0 0 0 0 ' .. count .. ' 0'
-end
-
-if plain == 1 then
-	local reply = short()
-	if reply then return reply end
-end
+	return '=' .. pack('<I7I7I7I4I2', seq, gen, usable, k, count) .. ' ' .. KEYS[1] .. ' ' .. node
+until true end

@@ -1,21 +1,5 @@
 -- Slots: those of a node that is gone are free.
 
-local function slotswanted()
-	for _, o in pairs(nodes) do
-		if o ~= n and o[WANTSLOTS] > 0 then return true end
-	end
-	return false
-end
-
--- slotslacking is how many slots other nodes want that have less than their part.
-local function slotslacking(fair)
-	local sum = 0
-	for _, o in pairs(nodes) do
-		if o ~= n and o[WANTSLOTS] > 0 then sum = sum + max(0, min(o[WANTSLOTS], fair - o[HELD])) end
-	end
-	return sum
-end
-
 local function shareslots()
 	local before = n[HELD]
 	n[SLOTS], n[WANTSLOTS] = slots, wantslots
@@ -24,31 +8,27 @@ local function shareslots()
 		tell = tell or before > 0
 		return
 	end
-	local capacity, others, content, wanting = 1048576, 0, 0, 0
-	for _, o in pairs(nodes) do
-		if o[SLOTS] > 0 then capacity = min(capacity, o[SLOTS]) end
-		if o ~= n then others = others + o[HELD] end
-		if o[WANTSLOTS] > 0 then
-			wanting = wanting + 1
-		elseif o ~= n then
-			content = content + o[HELD]
-		end
+	local capacity, contested = min(capacity, slots), wanters > 0
+	local fair = max(1, floor((capacity - content) / max(1, wanters + (wantslots > 0 and 1 or 0))))
+	local lack = 0 -- what others want that have less than their part
+	for i = 1, wanters do
+		local l = fair - having[i]
+		if l > lacking[i] then l = lacking[i] end
+		if l > 0 then lack = lack + l end
 	end
-	local fair, contested = max(1, floor((capacity - content) / max(1, wanting))), slotswanted()
 	if now < from then
 		n[HELD] = min(held, capacity) -- somebody may hold the rest
 	else
 		-- What it holds and is not known to have, it can only ask for.
 		local more = wantslots + max(0, held - n[HELD])
 		n[HELD] = min(held, n[HELD])
-		local free = capacity - others - n[HELD]
+		local free = capacity - theirs - n[HELD]
 		if contested then -- beyond its part, one at a time of what is left of the others'
-			more = min(more, max(fair - n[HELD], min(1, free - slotslacking(fair))))
+			more = min(more, max(fair - n[HELD], min(1, free - lack)))
 		end
 		n[HELD] = n[HELD] + max(0, min(more, free))
 	end
 	answer.held, answer.slots = n[HELD], n[EXPIRES]
-	local lack = slotslacking(fair)
 	if n[HELD] > fair and lack > 0 then
 		answer.held = max(fair, n[HELD] - lack) -- no more is to be started; what runs counts until it is over
 	end

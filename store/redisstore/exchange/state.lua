@@ -5,10 +5,25 @@ local MAXSCOPES = 64 -- store.MaxScopes
 local REMEMBER = 60000000 -- how long a cooldown that was cleared is told
 local BACK = 3600000000 -- a clock that goes back further has been wrong
 
-local bound, word, slots, held, wantslots, leaves, said, known, cleared =
-	unpackd('<I8I8I8I8I8I8I8I8I8', ARGV[1], 105)
-local newlimits, bye = ARGV[3], leaves == 1
-least = max(1, least)
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+
+-- digits is n as a text of 20 digits.
+local function digits(n) return string.format('%020.0f', n) end
+
+local bound, me = unpackd('<I8', ARGV[1], 57), sub(node, 3)
+local theirepoch, newversion, newasked = string.match(belief, '^(%S+) (%d+) (.*)$')
+newversion = string.rep('0', 20 - #newversion) .. newversion -- such texts compare as numbers
+local word, slots, held, wantslots, leaves, said, known, cleared = 0, 0, 0, 0, 0, 0, 0, 0
+if ARGV[3] then
+	word, slots, held, wantslots, leaves, said, known, cleared, seq = unpackd('<I8I8I8I8I8I8I8I8c20', ARGV[3])
+else
+	seq = digits(seq)
+end
+local bye = leaves == 1
+
+local _, at = find(info, 'master_replid:', 1, true)
+if not at then return redis.error_reply('NOFENCE the server does not tell its master_replid') end
+local server = sub(info, at + 1, at + 40)
 
 local function garbage(what) error({err = 'GARBAGE in the field ' .. what}) end
 
@@ -36,12 +51,12 @@ if w[1] then
 	witness.b, witness.l = int(w[2], 'b of the witness'), int(w[3], 'l of the witness')
 end
 
-local h, nodes, cools, count, kept = {}, {}, {}, 0, 0
+local h, nodes, cools, count, kept = {}, {}, {}, 0, 0 -- nodes by the names of their fields
 for i = 1, #raw, 2 do
 	local name, v = raw[i], raw[i + 1]
 	local kind = sub(name, 1, 2)
 	if kind == 'n:' then
-		nodes[sub(name, 3)] = v
+		nodes[name] = v
 		count = count + 1
 	elseif kind == 'c:' then
 		cools[sub(name, 3)] = v
@@ -85,11 +100,12 @@ elseif #raw == 0 and witness.e ~= evicted then -- it may be one of those
 	witness.l, witness.e, renew = now + bound, evicted, true
 end
 
-local last, gen = 0, 0
+local last, gen, counts = 0, 0 -- counts: under the first limit
 if h.v or h.m then
 	if not h.m or #h.m ~= 8 * MEMBERS then garbage('m') end
 	local m = numbers(MEMBERSFORMAT, h.m, MEMBERS, 'm')
-	last, gen = m[2], m[7]
+	last, gen = m[1], m[4]
+	counts = {m[9], m[10], m[11]}
 end
 local back = last > now + BACK and last - now or 0
 local fence = h.f
@@ -123,7 +139,7 @@ if fresh then
 	end
 	from = lost + ttl
 	prober, probeends = '', 0
-	for name in pairs(nodes) do drop('n:' .. name) end
+	for name in pairs(nodes) do drop(name) end
 	nodes, count = {}, 0
 	for _, c in pairs(cools) do c.till = max(0, c.till - back) end
 	put('v', LAYOUT)

@@ -12,6 +12,15 @@ local function new(l, at)
 	return c
 end
 
+-- filled writes the defaults of a limit out, as store.Limit.Fill does.
+local function filled(l)
+	if l[KIND] == BUCKET and l[BURST] == 0 then l[BURST] = max(1, min(2, floor(l[QUOTA] / 20)), floor(l[QUOTA] / 100)) end
+	if l[KIND] == BUCKET and l[LEASE] == 0 then l[LEASE] = min(floor(l[PER] / 50), 5000000000) end
+	if l[TRANSIT] == 0 then l[TRANSIT] = min(floor(l[PER] / 100), 10000000) end
+	l[TRANSIT] = max(0, l[TRANSIT])
+	return l
+end
+
 -- change sets another limit of the same kind and per.
 local function change(c, l)
 	c[RAISE] = 0
@@ -49,10 +58,10 @@ local tell = false -- the others, of what has changed
 local function setlimits()
 	if newasked == '' or asked ~= '' and newversion <= version then return end
 	local first, new_ = asked == '', {}
-	for l in string.gmatch(newlimits, '[^;]+') do
+	for l in string.gmatch(newasked, '[^;]+') do
 		local t = {}
-		for d in string.gmatch(l, '%d+') do t[#t + 1] = tonumber(d) end
-		new_[#new_ + 1] = t
+		for d in string.gmatch(l, '%-?%d+') do t[#t + 1] = tonumber(d) end
+		new_[#new_ + 1] = filled(t)
 	end
 	local alike = #new_ == #limits
 	for i = 1, #limits do
@@ -71,10 +80,10 @@ local function setlimits()
 		drop('l' .. i)
 	end
 	if not alike then
-		for name, o in pairs(nodes) do
-			if o[HAS] > 0 then
-				o[HAS] = 0
-				if o ~= n then o.changed = true end
+		n[HAS] = 0
+		for name, v in pairs(nodes) do
+			if name ~= node and unpackd('<I8', v, 8 * HAS - 7) > 0 then
+				put(name, sub(v, 1, 8 * HAS - 8) .. pack('<I8', 0) .. sub(v, 8 * HAS + 1))
 			end
 		end
 	end

@@ -1,7 +1,27 @@
 -- What is there now.
 
+local a, used, u = 0, 0, 0
 for i, c in ipairs(limits) do
-	put('l' .. i, pack('<' .. string.rep('I8', #c), unpack(c)))
+	if i == 1 then -- what is taken is in m
+		a, used = c[STEP], c[USED]
+		if c[KIND] == SLIDING then
+			local s = slot(c, a)
+			used, u, c[s] = taken(c), c[s], 0
+		end
+	end
+	local l = pack('<' .. string.rep('I8', #c), unpack(c))
+	if i == 1 then l = sub(l, 1, 8 * CONSTANTS) .. sub(l, 8 * (c[KIND] == SLIDING and STEP or USED) + 1) end
+	put('l' .. i, l)
+end
+if #limits == 1 then
+	local c = limits[1]
+	local b = 'master_replid:' .. server ..
+		pack('<I8I8I8I8I8', c[KIND], c[QUOTA], ceil(c[PER] / 1000), step(c), ceil(c[TRANSIT] / 1000)) ..
+		(c[KIND] == BUCKET and pack('<I8I8I8I8', c[PER], c[BURST], c[LEASE], c[TRANSIT]) or '') ..
+		epoch .. ' ' .. string.match(version, '^0*(%d+)$') .. ' ' .. asked
+	if b ~= h.b then put('b', b) end
+elseif h.b then
+	drop('b')
 end
 for s in pairs(changedcools) do
 	local c = cools[s]
@@ -15,17 +35,17 @@ end
 if bye then
 	tell = tell or n[HELD] > 0 or prober == me
 	if prober == me then prober, probeends = '', 0 end
-	drop('n:' .. me)
-	nodes[me], count = nil, count - 1
+	drop(node)
+	count = count - 1
 else
 	n[11], n[12], n[13], n[14], n[15], n[16], n[17] = answer.granted, answer.valid, answer.again,
 		answer.held, answer.slots, answer.probe, answer.probeends
-	put('n:' .. me, pack(NODEFORMAT, unpack(n, 1, NODE)) .. seq)
-end
-for name, o in pairs(nodes) do
-	if o.changed then
-		local v = call('HGET', KEYS[1], 'n:' .. name)
-		put('n:' .. name, pack(SEENFORMAT, unpack(o, 1, SEEN)) .. sub(v, SEEN * 8 + 1))
+	local more = n[TOLD] + n[SLOTS] + n[HELD] + n[WANTSLOTS]
+	for i = 13, NODE do more = more + n[i] end
+	if more == 0 and seq <= digits(TOP) then
+		put(node, pack(BRIEFFORMAT, n[1], n[2], n[3], n[4], n[5], n[6], tonumber(seq), n[11], n[12]))
+	else
+		put(node, pack(NODEFORMAT, unpack(n, 1, NODE)) .. seq)
 	end
 end
 if probing then
@@ -49,21 +69,22 @@ keep = max(keep, lost - now + REMEMBER)
 due = min(due, now + floor(keep / 16)) -- it is to live that long again
 
 local whole = cools['']
-local paused = (probing or whole and whole.till > now) and 1 or 0
-local round, slotted, wanting, getting, sum = 0, 0, 0, 0, 0
-if limits[1] then round = floor(now / ceil(limits[1][PER] / 1000)) end
-for _, o in pairs(nodes) do
-	due = min(due, o[EXPIRES])
-	if o[SLOTS] > 0 or o[HELD] > 0 or o[WANTSLOTS] > 0 then slotted = slotted + 1 end
-	local got = o[ROUND] == round and o[GOT] or 0
+if probing or whole and whole.till > now then due = 0 end
+local round = limits[1] and floor(now / ceil(limits[1][PER] / 1000)) or 0
+local wanting, getting, sum = asking, gets[round] or 0, gots[round] or 0
+if not bye then
+	due = min(due, n[EXPIRES])
+	if n[SLOTS] > 0 or n[HELD] > 0 or n[WANTSLOTS] > 0 then slotted = true end
+	local got = n[ROUND] == round and n[GOT] or 0
 	sum = sum + got
-	if o[WANTS] > 0 then
+	if n[WANTS] > 0 then
 		wanting = wanting + 1
 	elseif got > 0 then
 		getting = getting + 1
 	end
 end
-put('m', pack(MEMBERSFORMAT, LAYOUT, now, due, count, slotted, paused, gen, round, wanting, getting, sum))
+due = slotted and 0 or min(due, earliest)
+put('m', pack(MEMBERSFORMAT, now, due, count, gen, round, wanting, getting, sum, a, used, u))
 
 if renew then
 	call('HSET', KEYS[2], 'f', witness.f, 'b', str(witness.b), 'l', str(witness.l), 'e', witness.e)
