@@ -15,6 +15,7 @@ import (
 func believesAll(t testing.TB, s *Store) {
 	mutate(t, s, "local fresh = not ours or back > 0 or not h.v", "local fresh = not h.v")
 	mutate(t, s, "lost = witness.l\n", "lost = 0\n")
+	mutate(t, s, "local deleted = find(", "local deleted = false and find(")
 }
 
 // losses are the ways in which a server of ours can lose what was granted. Each

@@ -117,16 +117,16 @@ type asker struct {
 	key   string
 	limit store.Limit
 	seq   uint64
-	epoch string // that it was told last
+	told  map[string]string // the epochs that it was told last, by key
 }
 
 func newAsker(t testing.TB, s *Store, key string, l store.Limit) *asker {
-	return &asker{t: t, s: s, node: store.NewNode(), key: key, limit: l}
+	return &asker{t: t, s: s, node: store.NewNode(), key: key, limit: l, told: make(map[string]string)}
 }
 
 func (a *asker) item(want int64) store.Item {
 	a.seq++
-	return store.Item{Key: a.key, Seq: a.seq, Limits: []store.Limit{a.limit}, Version: 1, Want: want, Epoch: a.epoch}
+	return store.Item{Key: a.key, Seq: a.seq, Limits: []store.Limit{a.limit}, Version: 1, Want: want, Epoch: a.told[a.key]}
 }
 
 func (a *asker) send(it store.Item) (store.Answer, error) {
@@ -137,7 +137,7 @@ func (a *asker) send(it store.Item) (store.Answer, error) {
 		return store.Answer{}, err
 	}
 	if !as[0].Stale {
-		a.epoch = as[0].Epoch
+		a.told[it.Key] = as[0].Epoch
 	}
 	return as[0], nil
 }
