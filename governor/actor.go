@@ -9,7 +9,6 @@ import (
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor/internal/heap"
-	"github.com/flyball-go/flyball/governor/internal/sched"
 )
 
 // core is the governor without its type parameters. Its goroutine, the actor,
@@ -40,7 +39,7 @@ type core struct {
 	fresh    []*request // added in this round; watched if they stay
 	scopes   []*scope   // buffer for gate.news
 	msgs     []message  // buffer for door.take
-	noConn   sched.List // lanes that wait for the pool
+	dry      dry        // what waits for the pool
 	hostAt   int64      // nothing starts before; 0: no such time
 	hostTold int64      // the hostAt that LimitRefused told of last
 	lineAt   int64      // when a line is to be tried, if it is time that it waits for
@@ -183,7 +182,7 @@ const atOnce = -1
 func (c *core) round(now int64) int64 {
 	retime := consume(&c.retime)
 	if consume(&c.poolFreed) || retime {
-		c.queue.WakeAll(&c.noConn)
+		c.refill()
 	}
 	if retime {
 		c.gate.reconsider()
@@ -234,7 +233,7 @@ func (c *core) news(now int64) (next int64) {
 		c.queue.ScopeChanged(st.key, st.ended && !c.limitedBy(st.key.Level))
 	}
 	if last != 0 {
-		c.sweep(now, last)
+		c.sweep(now, last, c.scopes)
 	}
 	clear(c.scopes)
 	return next

@@ -198,22 +198,22 @@ func (g *gate) known(now int64, sc *scopes, n int) (longest time.Duration) {
 	return longest
 }
 
-// shared reports whether a limit keeps n permits back for sc that are held while calls
-// run, and counts theirs with them.
-func (g *gate) shared(now int64, sc, theirs *scopes, n int) bool {
+// shared returns the levels, as bits, of the limits whose permits are held while calls
+// run, and that count a call of sc with one of theirs; short reports whether one of them
+// keeps n permits back from sc.
+func (g *gate) shared(now int64, sc, theirs *scopes, n int) (levels uint8, short bool) {
 	for i := range g.limits {
 		l := &g.limits[i]
 		if l.Per > throttle.Host && sc[l.Per] != theirs[l.Per] || !l.holds(sc[l.Per].Key) {
 			continue
 		}
+		levels |= 1 << l.Per
 		g.mu.Lock()
 		wait := l.Limiter.Wait(g.time(now), sc[l.Per].Key, l.of(n))
 		g.mu.Unlock()
-		if wait > 0 && wait != limiter.Never {
-			return true
-		}
+		short = short || wait > 0 && wait != limiter.Never
 	}
-	return false
+	return levels, short
 }
 
 // takeNow takes from the limits for an inline call, if all of them admit it.

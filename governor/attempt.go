@@ -149,7 +149,7 @@ func (c *core) attempt(r *request, l *lane, ls lease) *attempt {
 // start hands a to the goroutine that runs it. The actor calls it.
 func (c *core) start(a *attempt, now int64) {
 	a.granted = now
-	a.class = class{laneKey: &a.key.key, lane: a.key, att: a}
+	a.class = class{a.key, a}
 	a.r.class.Store(&a.class)
 	c.track(a)
 	if a.r.resident() {

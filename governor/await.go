@@ -55,7 +55,7 @@ func (r *request) wait(ctx context.Context) error {
 		return nil
 	}
 	c := r.core()
-	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && (c.spent(r.sel()) || c.runsInto(ctx, r.class.Load(), int(r.cost)))) {
+	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && (c.spent(r.sel()) || c.runsInto(ctx, r.lane(), int(r.cost)))) {
 		return &executed{ErrReentrant} // the request goes on
 	}
 	// A closure that is soon over mostly is so when whatever else is ready has had its

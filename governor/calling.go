@@ -207,12 +207,12 @@ func (in *inlineCall) describe() *attempt {
 	r.wish(c, in.ask)
 	r.history().order = 2*in.after + 1
 	in.sel.refs.Add(1)
-	l := in.sel.apart(in.sel.class(in.ask, 0))
+	l := in.sel.lane(in.ask, 0)
 	a := &attempt{
 		life: lifetime{in: in}, core: c, r: r, key: l,
 		cost: r.cost, n: 1, seq: in.seq, granted: in.began, began: in.began, taken: in.began,
 	}
-	a.class = class{laneKey: &l.key, lane: l, att: a}
+	a.class = class{l, a}
 	r.class.Store(&a.class)
 	c.count.submitted.Add(1)
 	c.count.started.Add(1)

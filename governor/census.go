@@ -2,6 +2,7 @@ package governor
 
 import (
 	"cmp"
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -19,7 +20,8 @@ type census struct {
 // tenant is one of whom something waits, or did lately.
 type tenant struct {
 	name  string
-	lanes int // with something in them
+	first *lane // of its lanes, linked by backlog.prev and next
+	lanes int   // with something in them
 	size  ranked[*tenant]
 }
 
@@ -98,7 +100,7 @@ func (c *census) counted(l *lane) {
 	l.size.of = l
 	c.lanes.set(&l.size, n)
 	t := l.waits
-	if t == nil { // else it is known: an empty lane is used again only while no other is new
+	if t == nil { // else it is known: see lane.begin
 		t = c.tenant(l.tenant)
 		l.waits = t
 	}
@@ -107,12 +109,50 @@ func (c *census) counted(l *lane) {
 		if t.lanes++; t.lanes == 1 {
 			c.live++
 		}
+		t.link(l)
 	case n == 0:
 		if t.lanes--; t.lanes == 0 {
 			c.live--
 		}
+		t.unlink(l)
 	}
 	c.tenants.set(&t.size, t.size.n+n-was)
+}
+
+func (t *tenant) link(l *lane) {
+	l.prev, l.next = nil, t.first
+	if t.first != nil {
+		t.first.prev = l
+	}
+	t.first = l
+}
+
+func (t *tenant) unlink(l *lane) {
+	if l.prev == nil {
+		t.first = l.next
+	} else {
+		l.prev.next = l.next
+	}
+	if l.next != nil {
+		l.next.prev = l.prev
+	}
+}
+
+// of yields the lanes of the tenant of a name. Each may be removed when it is yielded.
+func (c *census) of(name string) iter.Seq[*lane] {
+	return func(yield func(*lane) bool) {
+		t := c.byName[name]
+		if t == nil {
+			return
+		}
+		for l := t.first; l != nil; {
+			next := l.next
+			if !yield(l) {
+				return
+			}
+			l = next
+		}
+	}
 }
 
 // tenant returns the tenant of a name. Those of whom nothing waits stay until they

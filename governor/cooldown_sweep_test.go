@@ -3,7 +3,36 @@ package governor
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flyball-go/flyball/governor/internal/sched"
+	"github.com/flyball-go/flyball/throttle"
 )
+
+// A cooldown of one tenant made every lane be looked at.
+func TestCooldownsOfTenantsAreSweptForInTheirLanes(t *testing.T) {
+	q := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
+	sel := &selector{name: "s"}
+	for i := range 30 {
+		key := laneKey{sel: sel, tenant: string(rune('a' + i%10)), priority: int32(i / 10)}
+		q.add(q.lane(newLane(key, 0), 100), &request{cost: 1, seq: uint64(i)}, true)
+	}
+	of := func(level throttle.Level, keys ...string) (names []string) {
+		var scopes []*scope
+		for _, key := range keys {
+			scopes = append(scopes, &scope{key: throttle.Scope{Level: level, Key: key}})
+		}
+		for l := range q.lanesOf(scopes) {
+			names = append(names, l.tenant)
+			q.remove(l.first())
+		}
+		return names
+	}
+	require.ElementsMatch(t, []string{"a", "a", "a", "c", "c", "c"}, of(throttle.Tenant, "a", "x", "c"))
+	require.Empty(t, of(throttle.Tenant, "a"))
+	require.Len(t, of(throttle.Bucket, "b"), 24)
+}
 
 // With a cooldown for each of many tenants, looking at every lane for each of them
 // would be quadratic: it is done only for what somebody may mind.

@@ -13,7 +13,7 @@ func TestRoomForASubmitterThatLeavesIsTheNextOnes(t *testing.T) {
 		d := &door{most: 1, word: new(word)}
 		submitter := func(ctx context.Context) *request {
 			r := &request{ctx: ctx}
-			r.class.Store(&class{laneKey: new(laneKey)})
+			r.class.Store(&class{lane: new(lane)})
 			return r
 		}
 		var left, entered int

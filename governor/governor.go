@@ -156,7 +156,7 @@ func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {
 		return g.core.spent(nil)
 	}
 	defer s.refs.Add(-1)
-	return g.core.spent(s) || g.core.runsInto(ctx, s.class(&g.ask, 0), int(g.ask.cost()))
+	return g.core.spent(s) || g.core.runsInto(ctx, s.lane(&g.ask, 0), int(g.ask.cost()))
 }
 
 // spent reports whether no slot, or no connection for sel, is spare. A call that
@@ -166,21 +166,41 @@ func (c *core) spent(sel *selector) bool {
 	return c.taken() >= c.slots || c.pool != nil && sel != nil && c.pool.full(sel.value)
 }
 
-// runsInto reports whether a call of class k and cost n, inside a closure that ctx is
-// of, would have to wait for permits that come back when a call ends, of a limit that
-// the closure holds some of.
-func (c *core) runsInto(ctx context.Context, k *class, n int) bool {
+// runsInto reports whether a call that asks for l and costs n, inside a closure that ctx
+// is of, would have to wait for permits that come back when a call ends, of a limit that
+// the closure holds some of: for its own, or for those of who waits before it.
+func (c *core) runsInto(ctx context.Context, l *lane, n int) bool {
 	if c.observe {
 		return false
 	}
-	sc := k.scopes()
+	sc, held := l.scopes(), uint8(0)
 	for a := attemptOf(ctx, c); a != nil; a = attemptOf(a.r.ctx, c) {
 		theirs := a.scopes()
-		if c.gate.shared(c.now(), &sc, &theirs, n) {
+		levels, short := c.gate.shared(c.now(), &sc, &theirs, n)
+		if short {
 			return true
 		}
+		held |= levels
 	}
-	return false
+	return held != 0 && c.waitedFor(&sc, held)
+}
+
+// waitedFor reports whether somebody who would start before a call of sc waits for
+// limits of the given levels. A cooldown of the host hides who does.
+func (c *core) waitedFor(sc *scopes, levels uint8) (yes bool) {
+	c.ask(func() {
+		for i := range sc {
+			if levels&(1<<i) == 0 {
+				continue
+			}
+			if i == int(throttle.Host) {
+				yes = yes || c.hostAt != 0 && !c.gate.word.held()
+			} else {
+				yes = yes || c.queue.Awaited(sc[i])
+			}
+		}
+	})
+	return yes
 }
 
 // connPool is a pool without its type parameters.

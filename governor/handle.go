@@ -152,21 +152,20 @@ func (c *core) SetMaxQueue(n int) error {
 		if over <= 0 || c.overflow == Block {
 			return
 		}
-		err := ErrDropped
-		order := func(a, b *request) int {
-			return cmp.Or(cmp.Compare(a.lane().priority, b.lane().priority), cmp.Compare(a.seq, b.seq))
+		over = min(over, c.queue.Len()) // what waits out a backoff has been begun, and stays
+		if c.overflow != Reject {
+			for range over {
+				c.overflown(c.queue.eldest(), ErrDropped)
+			}
+			return
 		}
-		if c.overflow == Reject {
-			err = ErrQueueFull
-			order = func(a, b *request) int { return cmp.Compare(b.seq, a.seq) }
-		}
-		var all []*request // what waits out a backoff has been begun, and stays
+		var all []*request
 		for l := range c.queue.lanes.all {
 			all = append(all, l.all()...)
 		}
-		slices.SortFunc(all, order)
-		for _, r := range all[:min(over, len(all))] {
-			c.overflown(r, err)
+		slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(b.seq, a.seq) })
+		for _, r := range all[:over] {
+			c.overflown(r, ErrQueueFull)
 		}
 	})
 	return nil

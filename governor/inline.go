@@ -217,7 +217,7 @@ func (c *core) express(r *request, now int64) bool {
 			return false
 		}
 	}
-	l := sel.apart(r.class.Load())
+	l := r.lane()
 	a, sc := c.attempt(r, l, ls), l.scopes()
 	if !c.gate.enter(now, &sc, a, false) {
 		unused(ls)

@@ -14,38 +14,49 @@ type laneKey struct {
 	kept           bool // its requests hold their slot and connection while they wait
 }
 
-// class is what requests have in common that ask for the same: the key of their
-// lane, and the lane once the actor has brought them there.
+// class is what requests have in common that ask for the same: their lane.
 type class struct {
-	*laneKey
-	weight int32 // of the tenant; 0: not asked, as for a request without a tenant
-	lane   *lane
-	att    *attempt // of the one request that runs; see attempt.class
+	*lane
+	att *attempt // of the one request that runs; see attempt.class
 }
 
 // lane is the queue of one selector, tenant, bucket and priority, in submission
-// order. The actor owns it, but for its class and key.
+// order. What is asked for is named by a lane, too, which becomes the queue if there is
+// none; a call that does not have to wait needs no more of it.
 type lane struct {
-	class
-	key laneKey // what class names; not changed, even when nothing is left in the lane
+	class   class // of those in it, or who ask for it: names the lane
+	laneKey       // not changed, even when nothing is left in the lane
+	weight  int32 // of the tenant; 0: not asked, as for a request without a tenant
 
-	sched      sched.Lane
-	head, tail *request            // in submission order, linked
-	returned   heap.Heap[*history] // of those that came back, where their place was taken
-
-	size  ranked[*lane] // in census.lanes
-	waits *tenant       // of the census; nil until something was in the lane
+	*backlog // the actor's; nil while nothing is in the lane
 }
 
-func newLane(key *laneKey, weight int32) *lane {
-	l := &lane{key: *key}
-	l.class = class{laneKey: &l.key, weight: weight, lane: l}
+// backlog is what waits in a lane.
+type backlog struct {
+	sched      sched.Lane
+	head, tail *request             // in submission order, linked
+	returned   *heap.Heap[*history] // of those that came back, where their place was taken; nil: there was none
+
+	size  ranked[*lane] // in census.lanes
+	waits *tenant       // of the census
+
+	prev, next *lane // of the tenant
+}
+
+func newLane(key laneKey, weight int32) *lane {
+	l := &lane{laneKey: key, weight: weight}
+	l.class.lane = l
 	return l
 }
 
-// begin makes l, in which nothing is, ready to be scheduled.
-func (l *lane) begin() {
-	l.returned = heap.Heap[*history]{}
+// begin makes l, in which nothing is, ready to be scheduled. b is what an empty lane has
+// left; its tenant is still known, for no other has been new since.
+func (l *lane) begin(b *backlog) {
+	t := b.waits
+	if *b = (backlog{}); t != nil && t.name == l.tenant {
+		b.waits = t
+	}
+	l.backlog = b
 	l.sched.Begin(l, sched.Kind{Tenant: l.tenant, Priority: l.priority, Kept: l.kept})
 	l.sched.SetWeight(l.weight)
 }
@@ -70,7 +81,7 @@ func (k *laneKey) scopes() scopes {
 
 // first returns the request whose turn it is, nil when there is none.
 func (l *lane) first() *request {
-	if l.returned.Len() > 0 {
+	if l.returned != nil && l.returned.Len() > 0 {
 		if r := l.returned.First().r; l.head == nil || r.order() < l.head.order() {
 			return r
 		}
@@ -94,8 +105,10 @@ func (l *lane) tell() {
 // meanwhile.
 func (l *lane) all() []*request {
 	rs := make([]*request, 0, l.sched.Len())
-	for _, h := range l.returned.All() {
-		rs = append(rs, h.r)
+	if l.returned != nil {
+		for h := range l.returned.All() {
+			rs = append(rs, h.r)
+		}
 	}
 	for r := l.head; r != nil; r = r.next {
 		rs = append(rs, r)
@@ -108,6 +121,9 @@ func (l *lane) all() []*request {
 // is put into a heap.
 func (l *lane) insert(r *request) {
 	if l.tail != nil && l.tail.order() > r.order() {
+		if l.returned == nil {
+			l.returned = new(heap.Heap[*history])
+		}
 		l.returned.Fix(r.history())
 		return
 	}

@@ -12,7 +12,7 @@ import (
 // aside.
 func TestLaneKeepsItsOrderWhateverComesBack(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	l := new(lane)
+	l := &lane{backlog: new(backlog)}
 	var in, out []*request // the model
 	late, stamps := make(map[*request]bool), make(map[*request]int)
 	stamp := 0

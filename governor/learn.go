@@ -19,7 +19,7 @@ func (c *core) learn(a *attempt, err error) (refused []throttle.Scope) {
 	sigs, bad := readSignals(c.vendor, err, at)
 	c.panicked(a, bad)
 	for _, sig := range sigs {
-		sig.Scope = own(sig.Scope, &a.key.key)
+		sig.Scope = own(sig.Scope, &a.key.laneKey)
 		a.final = a.final || sig.NoRetry
 		if a.narrowed(sig, sigs) {
 			c.emit(event.Event{Kind: event.Learned, Request: a.r.seq, Attempt: a.n, Scope: sig.Scope.String(), Delay: sig.Delay, Source: sig.Source, Err: err})
@@ -52,7 +52,7 @@ func (a *attempt) narrowed(sig throttle.Signal, sigs []throttle.Signal) bool {
 	return slices.ContainsFunc(sigs, func(o throttle.Signal) bool {
 		said := o.Delay >= 0 || !o.Until.IsZero()
 		alike := o.Kind == sig.Kind || o.Kind == throttle.KindUnknown || sig.Kind == throttle.KindUnknown
-		o.Scope = own(o.Scope, &a.key.key)
+		o.Scope = own(o.Scope, &a.key.laneKey)
 		l := o.Scope.Level
 		ours := l == throttle.Request || a.scopes()[l] == o.Scope
 		narrower := l == throttle.Request || sig.Scope.Level == throttle.Host

@@ -130,7 +130,7 @@ func (c *core) dropAll(err error) {
 			c.drop(r, c.stopError(r, err))
 		}
 	}
-	for _, t := range slices.Clone(c.timers.All()) { // those in no lane
+	for _, t := range slices.Collect(c.timers.All()) { // those in no lane
 		r := (*request)(t)
 		c.drop(r, c.stopError(r, err))
 	}

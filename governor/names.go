@@ -45,8 +45,7 @@ func (n *names[S]) get(sel S, c *core) (*selector, error) {
 		return s, err
 	}
 	fresh := &named[S]{selector{core: c, value: sel, name: text(sel)}, sel} // may call a String method: no lock
-	fresh.alone = newLane(&laneKey{sel: &fresh.selector}, 0)
-	fresh.plain.laneKey = &fresh.alone.key
+	fresh.plain = newLane(laneKey{sel: &fresh.selector}, 0)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.m[sel]; s != nil {

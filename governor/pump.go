@@ -64,11 +64,11 @@ func (c *core) serve(l *lane, now int64) {
 				return
 			}
 			c.emit(event.Event{Kind: event.PoolWait, Request: r.seq, Source: l.sel.name})
+			until := int64(forever)
 			if at := c.pool.notBefore(l.sel.value); !at.IsZero() && int64(at.Sub(c.gate.base)) > now {
-				c.queue.ParkUntil(&l.sched, &c.noConn, int64(at.Sub(c.gate.base)))
-			} else {
-				c.queue.Park(&l.sched, &c.noConn)
+				until = int64(at.Sub(c.gate.base))
 			}
+			c.awaitConn(l, &sc, until)
 			return
 		}
 		opening = !ls.Ready()
@@ -132,10 +132,12 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 		return true
 	case wait == limiter.Never:
 		c.drop(r, ErrNeverAdmissible)
+	case wait == untilOpened && per > throttle.Selector:
+		c.queue.Park(&l.sched, &c.dry.opening)
 	case wait == untilOpened:
-		c.queue.Park(&l.sched, &c.noConn) // until one of those that open has started
+		c.awaitConn(l, sc, forever)
 	case per == throttle.Host && c.onlyOpening(sc, r, now, opening):
-		c.queue.ParkUntil(&l.sched, &c.noConn, add(now, wait))
+		c.awaitConn(l, sc, add(now, wait))
 		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
 	case per == throttle.Host:
 		if c.hostAt = add(now, wait); c.hostAt != c.hostTold {

@@ -13,8 +13,8 @@ import (
 func (c *core) arrive(r *request, now int64) {
 	c.count.submitted.Add(1)
 	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
-	asked := r.class.Load()
-	l := c.queue.lane(*asked.laneKey, c.maxKeys)
+	asked := r.lane()
+	l := c.queue.lane(asked, c.maxKeys)
 	if l == nil {
 		c.turnAway(r, ErrTooManyKeys)
 		return
@@ -86,13 +86,13 @@ func (c *core) anybodyMinds(now, last int64) bool {
 }
 
 // sweep fails the requests that new cooldowns, of which the last ends at last, make
-// wait too long. It looks at every lane, and into those in which anybody could mind,
-// unless nobody can.
-func (c *core) sweep(now, last int64) {
+// wait too long. changed are the scopes that have changed. It looks at the lanes of
+// those, and into those in which anybody could mind, unless nobody can.
+func (c *core) sweep(now, last int64, changed []*scope) {
 	if !c.gate.word.held() || c.observe || !c.anybodyMinds(now, last) {
 		return
 	}
-	for l := range c.queue.lanes.all {
+	for l := range c.queue.lanesOf(changed) {
 		sc := l.scopes()
 		cd := c.gate.cooldown(&sc)
 		if cd.until == 0 || c.minding == 0 && (c.maxWait < 0 || cd.until-now <= int64(c.maxWait)) {
@@ -224,10 +224,13 @@ func (c *core) rejoin(r *request, now int64) {
 	if r.hist != nil && r.hist.aside {
 		r.hist.aside, r.hist.order = false, 2*c.door.newest()
 	}
-	was := r.class.Load()
-	key := *was.laneKey
-	key.kept = r.hist != nil && r.hist.kept != nil
-	l := c.queue.lane(key, math.MaxInt)
+	was := r.lane()
+	asked := was
+	if kept := r.hist != nil && r.hist.kept != nil; kept != was.kept {
+		asked = newLane(was.laneKey, 0)
+		asked.kept = kept
+	}
+	l := c.queue.lane(asked, math.MaxInt)
 	if l.weight == 0 { // its lane is not the one it left
 		l.weigh(cmp.Or(was.weight, c.unnamed))
 	}

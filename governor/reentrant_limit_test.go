@@ -110,3 +110,31 @@ func TestWaitingForPermitsFurtherOutIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// Permits that are spare are no use to a call that comes behind one which wants more of
+// them, and waits for what the closure holds.
+func TestWaitingBehindWhoWaitsForPermitsThatOneHoldsIsRefused(t *testing.T) {
+	for _, per := range []throttle.Level{throttle.Host, throttle.Selector, throttle.Tenant} {
+		t.Run(per.String(), func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) {
+				c.Limits = []governor.Limit{{Per: per, Limiter: atOnce(t, 3)}}
+			}, func(t *testing.T, g *governor.Plain) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				var inner error
+				_, err := governor.Do(ctx, g.With(governor.Ask{Tenant: "a"}), "s", governor.Func(func(ctx context.Context) (int, error) {
+					costly := governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a", Cost: 3}), "s", sleep(0))
+					time.Sleep(time.Second)
+					_, inner = governor.Do(ctx, g.With(governor.Ask{Tenant: "a"}), "s", sleep(0))
+					if costly.State() != governor.Queued {
+						t.Error("the costly one does not wait")
+					}
+					return 0, nil
+				}))
+				if err != nil || !errors.Is(inner, governor.ErrReentrant) {
+					t.Errorf("outside %v, inside %v; want ErrReentrant inside", err, inner)
+				}
+			})
+		})
+	}
+}

@@ -122,7 +122,7 @@ func (c *core) tell(a *attempt, quotas []throttle.Quota, refused bool) {
 	cost := int64(0)
 	for i := range qs {
 		q := &qs[i]
-		q.Scope = own(q.Scope, &a.key.key)
+		q.Scope = own(q.Scope, &a.key.laneKey)
 		c.tidy(q, at)
 		if counted(c.limits, q.Unit) {
 			cost = max(cost, q.Cost)

@@ -49,9 +49,9 @@ type request struct {
 	// The actor's alone, from the moment the request is in the inbox until it
 	// is granted, and then of the goroutine that runs the attempt, until that
 	// hands it back through the door.
-	prev, next   *request // in the lane; next also links the inbox
 	watch        *watch   // of ctx, nil when it cannot end
 	wprev, wnext *request // in the watch
+	prev, next   *request // in the lane; next also links the inbox
 	seq          uint64   // order of submission
 	enqueued     int64    // when it was submitted, or came back
 	hist         *history // nil until it is needed
@@ -289,7 +289,7 @@ func (r *request) order() uint64 {
 
 func (r *request) sel() *selector { return r.class.Load().sel }
 func (r *request) core() *core    { return r.class.Load().sel.core }
-func (r *request) lane() *lane    { return r.class.Load().lane }
+func (r *request) lane() *lane    { return r.class.Load().lane } // the one asked for, until it is in one
 
 // startBy is the latest start, forever when there is none.
 func (r *request) startBy() int64 {

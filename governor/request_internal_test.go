@@ -28,6 +28,17 @@ func TestAttemptFitsItsSizeClass(t *testing.T) {
 	}
 }
 
+// A hundred thousand lanes may be there, each of them somebody's first request: what is
+// asked for is a lane, too.
+func TestLaneFitsItsSizeClass(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("the sizes are those of a 64-bit machine")
+	}
+	if asked, queue := unsafe.Sizeof(lane{}), unsafe.Sizeof(backlog{}); asked > 80 || queue > 256 {
+		t.Errorf("a lane takes %d B, and %d when something is in it, want at most 80 and 256", asked, queue)
+	}
+}
+
 func TestBellIsRungOnlyForWhoSleeps(t *testing.T) {
 	c, r, a := new(core), new(attended[int, int]), new(attempt)
 	r.task = r

@@ -35,7 +35,7 @@ func (c *core) settleApart(a *attempt) (next *attempt) {
 	go func() {
 		defer close(done)
 		defer func() { next = c.settle(a) }()
-		if l := a.key; a.life.in != nil && c.weight != nil && l != a.r.sel().alone { // it may go back into the queue
+		if l := a.key; a.life.in != nil && c.weight != nil && l != a.r.sel().plain { // it may go back into the queue
 			l.weight = c.weigh(l.tenant)
 		}
 	}()

@@ -1,6 +1,12 @@
 package governor
 
-import "github.com/flyball-go/flyball/governor/internal/sched"
+import (
+	"iter"
+	"slices"
+
+	"github.com/flyball-go/flyball/governor/internal/sched"
+	"github.com/flyball-go/flyball/throttle"
+)
 
 // queue is the lanes with their requests, the scheduler, which knows of the lanes
 // alone, and how many wait where. It belongs to whoever has the turn.
@@ -10,15 +16,16 @@ type queue struct {
 	census census
 }
 
-// lane returns the lane of key, nil when there would be more than most.
-func (q *queue) lane(key laneKey, most int) *lane {
-	if l := q.lanes.get(&key); l != nil {
-		return l
+// lane returns the lane in which those wait that ask for l, nil when there would be more
+// than most.
+func (q *queue) lane(l *lane, most int) *lane {
+	if there := q.lanes.get(&l.laneKey); there != nil {
+		return there
 	}
 	if q.lanes.len() >= most {
 		return nil
 	}
-	return q.lanes.add(&key)
+	return q.lanes.add(l)
 }
 
 // add puts r into l at its place. counted says that r is already counted as
@@ -78,13 +85,31 @@ func (q *queue) next(full bool) *lane {
 	return nil
 }
 
+// lanesOf yields the lanes that belong to any of the scopes, and if they are not all
+// tenants others, too. There may be many lanes, and a cooldown for each tenant. Each lane
+// may be removed when it is yielded.
+func (q *queue) lanesOf(scopes []*scope) iter.Seq[*lane] {
+	if slices.ContainsFunc(scopes, func(st *scope) bool { return st.key.Level != throttle.Tenant }) {
+		return q.lanes.all
+	}
+	return func(yield func(*lane) bool) {
+		for _, st := range scopes {
+			for l := range q.census.of(st.key.Key) {
+				if !yield(l) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // eldest returns the oldest request of the lowest priority, of those that are first in
 // their lanes. Something waits.
 func (q *queue) eldest() *request { return q.Elders.Eldest().Owner().(*lane).first() }
 
 // debt is what a start of a lane's tenant cost more than it was charged, or less.
 type debt struct {
-	lane   *lane // or one like it; see selector.apart
+	lane   *lane // or another of its key
 	cost   int
 	waited int // what of the charge it had waited for while others started
 }
@@ -92,7 +117,7 @@ type debt struct {
 // owe charges a tenant for what a start turned out to cost.
 func (q *queue) owe(d debt) {
 	owes := sched.Debt{Tenant: d.lane.tenant, Priority: d.lane.priority, Cost: d.cost, Waited: d.waited}
-	if l := q.lanes.get(&d.lane.key); l != nil {
+	if l := q.lanes.get(&d.lane.laneKey); l != nil {
 		q.Owe(owes, &l.sched)
 	} else {
 		q.Owe(owes, nil)

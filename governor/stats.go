@@ -242,11 +242,15 @@ func (g *gate) snapshot(s *Stats, now int64) {
 // worst returns the scopes to be listed: all, unless they are too many. It looks at a
 // bounded number of them.
 func (g *gate) worst() []*scope {
-	all := g.timers.All() // every one in the table
+	all := make([]*scope, 0, min(g.timers.Len(), mostScopes))
+	for st := range g.timers.All() { // every one in the table
+		if all = append(all, st); len(all) == mostScopes {
+			break
+		}
+	}
 	if len(all) <= mostCooldowns {
 		return all
 	}
-	all = slices.Clone(all[:min(len(all), mostScopes)])
 	slices.SortFunc(all, func(a, b *scope) int { return cmp.Compare(b.until, a.until) })
 	all = all[:mostCooldowns]
 	if host := g.table[throttle.Scope{}]; host != nil && !slices.Contains(all, host) {

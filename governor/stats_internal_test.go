@@ -31,7 +31,7 @@ func TestCensusIsThatOfALookAtEveryLane(t *testing.T) {
 			switch n := rng.IntN(10); {
 			case n < grow:
 				key := laneKey{sel: sel, tenant: fmt.Sprint(int(float64(keys) * math.Pow(rng.Float64(), 3))), priority: int32(rng.IntN(3))}
-				s.add(s.lane(key, forever), &request{cost: 1, seq: uint64(step)}, true)
+				s.add(s.lane(newLane(key, 0), forever), &request{cost: 1, seq: uint64(step)}, true)
 			case n < 8 && s.Len() > 0:
 				s.started(s.next(false))
 			case s.Len() > 0:
@@ -46,9 +46,13 @@ func TestCensusIsThatOfALookAtEveryLane(t *testing.T) {
 			}
 			lanes, tenants := map[string]int{}, map[string]TenantStats{}
 			for l := range s.lanes.all {
+				require.Contains(t, slices.Collect(s.census.of(l.tenant)), l)
 				lanes[fmt.Sprint(l.tenant, "/", l.priority)] = l.sched.Len()
 				x := tenants[l.tenant]
 				tenants[l.tenant] = TenantStats{l.tenant, x.Waiting + l.sched.Len(), x.Lanes + 1}
+			}
+			for name, x := range tenants {
+				require.Len(t, slices.Collect(s.census.of(name)), x.Lanes)
 			}
 			require.Equal(t, len(tenants), s.census.live)
 			require.Equal(t, len(lanes), s.census.lanes.len)
@@ -99,7 +103,7 @@ func TestCensusForgetsTenantsInTheEnd(t *testing.T) {
 	s := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
 	sel := &selector{name: "s"}
 	for i := range 10_000 {
-		s.add(s.lane(laneKey{sel: sel, tenant: fmt.Sprint(i)}, forever), &request{cost: 1}, true)
+		s.add(s.lane(newLane(laneKey{sel: sel, tenant: fmt.Sprint(i)}, 0), forever), &request{cost: 1}, true)
 		s.started(s.next(false))
 		if n := len(s.census.byName); n > 65 {
 			t.Fatalf("%d tenants are known, and nothing waits", n)

@@ -58,7 +58,7 @@ func Submit[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 //
 // Inside a closure of the same governor Do returns ErrReentrant unless a slot
 // is spare, and permits of each limit that the closure holds some of while it runs
-// (limiter.Releaser).
+// (limiter.Releaser), for which nobody waits.
 func Do[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) (R, error)) (R, error) {
 	if v, err, ran := inline(ctx, g, sel, fn); ran {
 		return v, err
@@ -142,7 +142,7 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 			w = c.weigh(g.ask.Tenant) // the user's, and may end the goroutine: before anything is held
 		}
 		if s, err = g.names.get(sel, c); err == nil {
-			r.class.Store(s.class(&g.ask, w))
+			r.class.Store(&s.lane(&g.ask, w).class)
 		}
 	}
 	if err == nil {
@@ -215,27 +215,14 @@ type selector struct {
 	value any // an S
 	name  string
 	refs  refs  // requests, from submission to completion; see names
-	plain class // of the zero Ask
-	alone *lane // of plain, for calls that are in no lane
+	plain *lane // of the zero Ask, in which nothing is ever
 }
 
-// apart returns a lane of class k of which the actor does not know.
-func (s *selector) apart(k *class) *lane {
-	if k == &s.plain {
-		return s.alone
-	}
-	return newLane(k.laneKey, k.weight)
-}
-
-// class returns the class of a request for s whose tenant has the given weight.
-func (s *selector) class(a *Ask, weight int32) *class {
+// lane returns the lane that a request for s asks for whose tenant has the given weight.
+// Nobody else knows of it but where it is the plain one.
+func (s *selector) lane(a *Ask, weight int32) *lane {
 	if a.plain() {
-		return &s.plain
+		return s.plain
 	}
-	k := &struct {
-		class
-		key laneKey
-	}{key: laneKey{sel: s, tenant: a.Tenant, bucket: a.Bucket, priority: int32(a.Priority)}}
-	k.class = class{laneKey: &k.key, weight: weight}
-	return &k.class
+	return newLane(laneKey{sel: s, tenant: a.Tenant, bucket: a.Bucket, priority: int32(a.Priority)}, weight)
 }

@@ -16,6 +16,7 @@ type level struct {
 	priority int32
 	idx      int32 // in levels.order
 	now      uint64
+	origin   uint64 // see round.When
 	shares   map[string]*share
 
 	rounds heap.Heap[*round]
@@ -47,9 +48,13 @@ type round struct {
 	head, tail *share
 }
 
-// When is relative to the level's time, so that tags may overflow.
-func (q *round) When() int64   { return int64(q.tag - q.level.now) }
+// When is relative to a time of the level's that is not long ago, so that tags may overflow.
+func (q *round) When() int64   { return int64(q.tag - q.level.origin) }
 func (q *round) Index() *int32 { return &q.idx }
+
+// longAgo is the virtual time after which a level's tags are counted anew. Twice as much
+// would not overflow, and no tag is further ahead than what is owed and a price.
+const longAgo = MostOwed
 
 func newLevel(priority int32) *level {
 	return &level{priority: priority, shares: make(map[string]*share), byTag: make(map[uint64]*round)}
@@ -122,6 +127,10 @@ func (lv *level) started(q *Queue) (waited int64) {
 	waited = int64(lv.now - sh.base)
 	if int64(sh.tag-lv.now) > 0 {
 		lv.now = sh.tag
+		if lv.now-lv.origin > longAgo {
+			lv.origin = lv.now
+			lv.rounds.Refresh()
+		}
 	}
 	sh.base = lv.now
 	q.Unlink()

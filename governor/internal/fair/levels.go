@@ -47,7 +47,7 @@ func (ls *levels) add(q *Queue, credit int64) {
 	}
 	lv.add(q, credit)
 	if ls.mixed {
-		ls.age(q)
+		ls.ages.Fix((*aged)(q))
 	}
 }
 
@@ -57,15 +57,10 @@ func (ls *levels) mix() {
 	for _, lv := range ls.of {
 		for _, sh := range lv.shares {
 			for q := sh.queues.head; q != nil; q = q.next {
-				ls.age(q)
+				ls.ages.Fix((*aged)(q))
 			}
 		}
 	}
-}
-
-func (ls *levels) age(q *Queue) {
-	q.age = q.ageOf(ls.ageing)
-	ls.ages.Fix((*aged)(q))
 }
 
 func (ls *levels) remove(q *Queue) (credit int64) {
@@ -98,12 +93,10 @@ func (ls *levels) next() *Queue {
 func (ls *levels) oldest() *Queue {
 	for {
 		q := (*Queue)(ls.ages.First())
-		age := q.ageOf(ls.ageing)
-		if age <= q.age {
+		if q.ageOf(ls.ageing) <= ls.ages.Next() {
 			return q
 		}
-		q.age = age // what it was sorted by has started
-		ls.ages.Fix((*aged)(q))
+		ls.ages.Fix((*aged)(q)) // what it was sorted by has started
 	}
 }
 
@@ -125,7 +118,7 @@ func (ls *levels) changed(q *Queue) {
 
 // older sees to it that q is not older than what it is sorted by.
 func (ls *levels) older(q *Queue) {
-	if ls.mixed && q.ageOf(ls.ageing) < q.age {
-		ls.age(q)
+	if ls.mixed && q.ageOf(ls.ageing) < ls.ages.At((*aged)(q)) {
+		ls.ages.Fix((*aged)(q))
 	}
 }

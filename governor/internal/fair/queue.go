@@ -23,7 +23,6 @@ type Queue struct {
 
 	turns *Turns // in which it waits for its turn, nil when in none
 	share *share // there, unless it is the only one
-	age   int64  // what it is sorted by in levels.ages
 }
 
 const (
@@ -54,7 +53,7 @@ func (q *Queue) Bought(virtual int64, cost int32) int {
 // aged is a queue in levels.ages.
 type aged Queue
 
-func (q *aged) When() int64   { return q.age }
+func (q *aged) When() int64   { return (*Queue)(q).ageOf(q.turns.many.ageing) }
 func (q *aged) Index() *int32 { return &q.ageIdx }
 
 // ageOf is the time since when q waits, moved back by ageing for each step of its

@@ -34,9 +34,20 @@ func TestHeapGivesWhatIsDueInOrderWhateverIsMovedOrRemoved(t *testing.T) {
 			h.Remove(in[i]) // does nothing
 			in = slices.Delete(in, i, i+1)
 		}
+		if rng.IntN(100) == 0 { // the same order, by other times
+			for _, m := range in {
+				m.at = max(0, m.at-100)
+			}
+			h.Refresh()
+		}
 		next := int64(Forever)
 		for _, m := range in {
-			next = min(next, m.at)
+			if next = min(next, m.at); h.At(m) != m.at {
+				t.Fatalf("something of %d is sorted by %d", m.at, h.At(m))
+			}
+		}
+		if all := slices.Collect(h.All()); len(all) != len(in) || len(all) > 0 && all[0] != h.First() {
+			t.Fatalf("All yields %d of %d", len(all), len(in))
 		}
 		if h.Len() != len(in) || h.Next() != next {
 			t.Fatalf("%d inside, the next at %d; want %d and %d", h.Len(), h.Next(), len(in), next)

@@ -28,21 +28,23 @@ func (k *rank) Index() *int32 { return &k.idx }
 // elder is a lane in rank.lanes.
 type elder Lane
 
-func (l *elder) When() int64   { return int64(l.eldest) }
+func (l *elder) When() int64   { return int64(l.seq) }
 func (l *elder) Index() *int32 { return &l.eldestIdx }
 
 // older sees to it that l is in, and no older than what it is sorted by.
 func (e *Elders) older(l *Lane) {
-	if e == nil || l.eldestIdx != 0 && l.seq >= l.eldest {
+	if e == nil {
 		return
 	}
 	k := e.ranks[l.Priority]
+	if l.eldestIdx != 0 && int64(l.seq) >= k.lanes.At((*elder)(l)) {
+		return
+	}
 	if k == nil {
 		k = &rank{priority: l.Priority}
 		e.ranks[l.Priority] = k
 		e.order.Fix(k)
 	}
-	l.eldest = l.seq
 	k.lanes.Fix((*elder)(l))
 }
 
@@ -67,10 +69,9 @@ func (e *Elders) Eldest() *Lane {
 	k := e.order.First()
 	for {
 		l := (*Lane)(k.lanes.First())
-		if l.seq <= l.eldest {
+		if int64(l.seq) <= k.lanes.Next() {
 			return l
 		}
-		l.eldest = l.seq // what it was sorted by is gone
-		k.lanes.Fix((*elder)(l))
+		k.lanes.Fix((*elder)(l)) // what it was sorted by is gone
 	}
 }

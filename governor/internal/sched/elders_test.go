@@ -72,7 +72,9 @@ func TestDropLooksAtFewLanesHoweverManyThereAre(t *testing.T) {
 	}
 	sorted := func() (sum uint64) {
 		for _, q := range lanes {
-			sum += q.eldest
+			if q.eldestIdx != 0 {
+				sum += uint64(s.Elders.ranks[q.Priority].lanes.At((*elder)(&q.Lane)))
+			}
 		}
 		return sum
 	}

@@ -32,22 +32,42 @@ type Lane struct {
 	owner any
 
 	line   *line
-	keeps  *line         // the first of those of which it is next though it waits in another; see line.also
-	wait   time.Duration // how long the limit that refused it last said
-	had    uint8         // by level: lines in which its turn has come
-	kept   bool          // as Kind says
-	parked bool          // its requests are not counted by Count
+	delay  *delay // nil until something held it back
+	had    uint8  // by level: lines in which its turn has come
+	kept   bool   // as Kind says
+	parked bool   // its requests are not counted by Count
 	n      int32
 
-	at        int64  // when a timed lane becomes ready
 	order     uint64 // in which it was put into Scheduler.timed, or in turn
 	idx       int32  // in Scheduler.timed
 	eldestIdx int32  // in rank.lanes
-	eldest    uint64 // what it is sorted by there
 	seq       uint64 // of what comes first; see Head
 
 	credit int64 // what it has paid in Scheduler.ready for its head
 	owes   int64 // in the line that it joins next: what its last start cost more than was charged
+}
+
+// delay is what a lane has that was held back. Most never are.
+type delay struct {
+	keeps *line         // the first of those of which it is next though it waits in another; see line.also
+	wait  time.Duration // how long the limit that refused it last said
+	at    int64         // when a timed lane becomes ready
+}
+
+// held returns l's delay, made when it has none.
+func (l *Lane) held() *delay {
+	if l.delay == nil {
+		l.delay = new(delay)
+	}
+	return l.delay
+}
+
+// keeps returns the first of the lines that l keeps, nil when there is none.
+func (l *Lane) keeps() *line {
+	if l.delay == nil {
+		return nil
+	}
+	return l.delay.keeps
 }
 
 // List is a list of lanes that wait for the same thing. The zero List is empty.
@@ -88,5 +108,5 @@ func (l *Lane) Len() int { return int(l.n) }
 func (l *Lane) Parked() bool { return l.parked }
 
 // When and Index are for Scheduler.timed.
-func (l *Lane) When() int64   { return l.at }
+func (l *Lane) When() int64   { return l.delay.at }
 func (l *Lane) Index() *int32 { return &l.idx }

@@ -30,7 +30,7 @@ type line struct {
 	keeper *Lane // the one of lanes that is next of other lines, too; nil: none
 	at     int64 // when one is to be, heap.Forever if a change of the scope will tell; see soon
 	idx    int32 // in Scheduler.lineTimes
-	also   *line // the next of those that Lane.keeps begins with, in the order of their levels
+	also   *line // the next of those that delay.keeps begins with, in the order of their levels
 	limit  bool  // a limit has refused somebody, so that permits are waited for
 	eager  bool  // the next is tried without waiting for the last; see Hurry
 	over   bool  // nothing keeps anybody any more: all may go
@@ -113,17 +113,18 @@ func (s *Scheduler) WaitInLine(l *Lane, scope throttle.Scope, at int64, wait tim
 	q := s.line(scope)
 	q.limit, q.eager, q.over = true, false, false
 	if p := l.line; !s.stays(l, q) {
-		if p != nil && p.limit && wait <= l.wait {
-			l.keep(p)
+		d := l.held()
+		if p != nil && p.limit && wait <= d.wait {
+			d.keep(p)
 			l.line = nil
 		}
-		l.wait = wait
+		d.wait = wait
 	}
 	if q.next != nil && q.next.parked {
 		s.letGo(l) // who keeps a line waits for no other keeper, lest they wait for each other
 	}
 	s.comeBack(l, q)
-	if l.keeps != nil && q.keeper == nil && q.lanes.Next() == &l.Queue {
+	if l.keeps() != nil && q.keeper == nil && q.lanes.Next() == &l.Queue {
 		q.keeper = l
 	} else {
 		s.letGo(l) // others go first, and may for long
@@ -139,7 +140,9 @@ func (s *Scheduler) WaitInLine(l *Lane, scope throttle.Scope, at int64, wait tim
 func (s *Scheduler) stays(l *Lane, q *line) bool {
 	if q.next == l {
 		q.next = nil
-		l.unkeep(q)
+		if l.delay != nil {
+			l.delay.unkeep(q)
+		}
 	}
 	if l.line != q {
 		return false
@@ -148,18 +151,18 @@ func (s *Scheduler) stays(l *Lane, q *line) bool {
 	return true
 }
 
-// keep has l, which is next of q and goes to another line, remain that.
-func (l *Lane) keep(q *line) {
-	at := &l.keeps
+// keep has the lane, which is next of q and goes to another line, remain that.
+func (d *delay) keep(q *line) {
+	at := &d.keeps
 	for *at != nil && (*at).scope.Level < q.scope.Level {
 		at = &(*at).also
 	}
 	q.also, *at = *at, q
 }
 
-// unkeep has l keep q no more, if it did.
-func (l *Lane) unkeep(q *line) {
-	for at := &l.keeps; *at != nil; at = &(*at).also {
+// unkeep has the lane keep q no more, if it did.
+func (d *delay) unkeep(q *line) {
+	for at := &d.keeps; *at != nil; at = &(*at).also {
 		if *at == q {
 			*at, q.also = q.also, nil
 			return
@@ -184,7 +187,9 @@ func (s *Scheduler) WaitForScope(l *Lane, scope throttle.Scope, until int64) {
 	q.eager, q.over = false, false
 	s.stays(l, q)
 	s.letGo(l)
-	l.wait = 0
+	if l.delay != nil {
+		l.delay.wait = 0
+	}
 	s.comeBack(l, q)
 	if q.next == nil {
 		q.at = until
@@ -213,7 +218,10 @@ func (s *Scheduler) ScopeChanged(scope throttle.Scope, over bool) {
 func (s *Scheduler) leaveLine(l *Lane) {
 	s.quitLine(l)
 	s.letGo(l)
-	l.had, l.wait = 0, 0
+	l.had = 0
+	if l.delay != nil {
+		l.delay.wait = 0
+	}
 }
 
 func (s *Scheduler) quitLine(l *Lane) {

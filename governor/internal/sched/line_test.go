@@ -78,7 +78,7 @@ func TestWhoWaitsForTwoLimitsKeepsTheFirst(t *testing.T) {
 		{"and finds the first used up again", 10, true, func(s *Scheduler, q *lineup) {
 			s.TryLines(20)
 			s.WaitInLine(&q.Lane, tenant, 21, 1)
-			if k := q.keeps; k == nil || k.scope != bucket || k.also != nil {
+			if k := q.keeps(); k == nil || k.scope != bucket || k.also != nil {
 				t.Errorf("it keeps %+v, want the line of the second limit alone", k)
 			}
 			s.TryLines(21)
@@ -96,13 +96,13 @@ func TestWhoWaitsForTwoLimitsKeepsTheFirst(t *testing.T) {
 		s.TryLines(10)
 		s.WaitInLine(&first.Lane, bucket, 20, c.wait)
 		s.TryLines(10)
-		if kept := s.Next(false) == nil; kept != c.keeps || kept != (first.keeps != nil) {
+		if kept := s.Next(false) == nil; kept != c.keeps || kept != (first.keeps() != nil) {
 			t.Errorf("%s: the first keeps the second from the tenant's limit: %t, want %t", c.name, kept, c.keeps)
 		}
 		if c.then != nil {
 			c.then(s, first)
 			s.TryLines(21)
-			if l := s.Next(false); l != &second.Lane || first.keeps != nil {
+			if l := s.Next(false); l != &second.Lane || first.keeps() != nil {
 				t.Errorf("%s: the next is %+v, want the second", c.name, l)
 			}
 		}

@@ -191,7 +191,7 @@ func (s *Scheduler) Park(l *Lane, q *List) {
 func (s *Scheduler) ParkUntil(l *Lane, q *List, at int64) {
 	s.Park(l, q)
 	s.stamp++
-	l.at, l.order = at, s.stamp
+	l.held().at, l.order = at, s.stamp
 	s.timed.Fix(l)
 }
 
@@ -253,9 +253,10 @@ func (s *Scheduler) Tick(now int64) {
 // WakeTimed puts back everything that waits for a time.
 func (s *Scheduler) WakeTimed() {
 	s.Tick(heap.Forever)
-	for _, q := range s.lineTimes.All() {
+	for q := range s.lineTimes.All() {
 		if q.at < heap.Forever { // those are last in the heap, which stays in order, and wait for no limit
 			q.at = min(q.at, 0)
 		}
 	}
+	s.lineTimes.Refresh()
 }

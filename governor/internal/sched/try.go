@@ -35,8 +35,11 @@ func (s *Scheduler) Hurry(now int64) {
 
 // letGo lets the others go on in the lines that l keeps.
 func (s *Scheduler) letGo(l *Lane) {
-	q := l.keeps
-	for l.keeps = nil; q != nil; {
+	q := l.keeps()
+	if q != nil {
+		l.delay.keeps = nil
+	}
+	for q != nil {
 		also := q.also
 		q.next, q.also = nil, nil
 		s.soon(q)
