@@ -58,7 +58,9 @@ func Submit[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 //
 // Inside a closure of the same governor Do returns ErrReentrant unless a slot
 // is spare, and permits of each limit that the closure holds some of while it runs
-// (limiter.Releaser), for which nobody waits.
+// (limiter.Releaser), for which nobody waits. That is looked at when it is called: where
+// calls of different costs or priorities come later, and wait for what the closure holds,
+// a call inside it should have a deadline.
 func Do[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) (R, error)) (R, error) {
 	if v, err, ran := inline(ctx, g, sel, fn); ran {
 		return v, err
