@@ -8,6 +8,10 @@ import (
 // remember is how long a cooldown that was cleared is told.
 const remember = int64(time.Minute)
 
+// maxKnown is the largest Gen that a node is believed to know of, so that there are enough
+// after it.
+const maxKnown = 1 << 52
+
 // cool takes what the vendor said, and reports whether anything changed.
 func (r *resource) cool(now int64, it *Item) (changed bool) {
 	r.sweep(now)
@@ -22,9 +26,8 @@ func (r *resource) cool(now int64, it *Item) (changed bool) {
 		}
 	}
 	for _, k := range it.Known {
-		c := r.scope(k.Scope)
-		if k.Left > 0 && (c == nil || c.gen < k.Gen) {
-			gen := k.Gen
+		c, gen := r.scope(k.Scope), min(k.Gen, maxKnown)
+		if k.Left > 0 && (c == nil || c.gen < gen) {
 			if gen <= r.gen { // which somebody may have seen without this scope
 				gen = r.gen + 1
 			}
@@ -73,12 +76,15 @@ func (r *resource) extend(scope string, until int64, gen uint64) {
 	}
 }
 
-// renumber gives all cooldowns a Gen of more than from, as if they had just changed.
-func (r *resource) renumber(from uint64) {
+// renumber gives the cooldowns that are not over a Gen of more than from, as if they had
+// just changed. Those that are over say nothing to who knows of others than these.
+func (r *resource) renumber(now int64, from uint64) {
 	r.gen = max(r.gen, from)
 	for i := range r.cools {
-		r.gen++
-		r.cools[i].gen = r.gen
+		if r.cools[i].until > now {
+			r.gen++
+			r.cools[i].gen = r.gen
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *State) Exchange(cfg StateConfig, node Node, it *Item) (a Answer, news b
 	}
 	s.now = now
 	if it.Epoch == cfg.Epoch && it.Seen > s.r.gen { // the row that said so is gone
-		s.r.renumber(uint64(max(0, now/1000)))
+		s.r.renumber(now, uint64(max(0, now/1000)))
 	}
 	a, news = s.r.exchange(now, terms{cfg.TTL, cfg.Epoch}, node, it)
 	for _, c := range s.r.limits {

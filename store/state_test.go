@@ -5,11 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // again returns s as it comes back from its bytes.
@@ -258,4 +261,40 @@ func TestStateWritesEveryField(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A node says that it knows of the largest Gen that there is.
+func TestTheLargestGenHarmsNobody(t *testing.T) {
+	for _, gen := range []uint64{1 << 52, 1 << 60, math.MaxUint64} {
+		t.Run(fmt.Sprint(gen), func(t *testing.T) {
+			cfg := StateConfig{Now: time.Unix(1e9, 0), TTL: time.Second, Epoch: "e", MaxNodes: 9}
+			s := NewState(cfg, false)
+			told := func(node Node, it Item) Answer {
+				it.Key, it.Epoch = "k", "e"
+				a, _, err := s.Exchange(cfg, node, &it)
+				require.NoError(t, err)
+				s = again(t, s)
+				return a
+			}
+			bad, a, b := NewNode(), NewNode(), NewNode()
+			told(bad, Item{Seq: 1, Known: []Cooldown{{Scope: "x", Left: time.Minute, Gen: gen}}, Seen: gen})
+			seen := told(b, Item{Seq: 1}).Gen
+			told(a, Item{Seq: 1, Cool: []Cool{{Scope: "y", For: time.Minute}}})
+			require.Len(t, told(b, Item{Seq: 2, Seen: seen}).Cooldowns, 1)
+		})
+	}
+}
+
+// The row of a key was deleted. A cooldown of the new one that is over does not end one
+// that a node knows of the old one.
+func TestACooldownThatIsOverIsNotRenumbered(t *testing.T) {
+	cfg := StateConfig{Now: time.Unix(1e9, 0), TTL: time.Second, Epoch: "e", MaxNodes: 9}
+	s := NewState(cfg, false)
+	it := Item{Key: "k", Seq: 1, Cool: []Cool{{Scope: "x", For: time.Millisecond}}}
+	_, _, err := s.Exchange(cfg, NewNode(), &it)
+	require.NoError(t, err)
+	cfg.Now = cfg.Now.Add(time.Second)
+	a, _, err := s.Exchange(cfg, NewNode(), &Item{Key: "k", Seq: 1, Epoch: "e", Seen: 5})
+	require.NoError(t, err)
+	require.Empty(t, a.Cooldowns)
 }

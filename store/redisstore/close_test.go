@@ -338,3 +338,42 @@ func TestWhoMayHearAnotherServerDoesNotSayWhatIsHeard(t *testing.T) {
 		})
 	}
 }
+
+// onDial calls f before each connection is made.
+type onDial func()
+
+func (f onDial) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		f()
+		return next(ctx, network, addr)
+	}
+}
+func (f onDial) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (f onDial) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// While a subscription is made anew, another server comes to execute: it may be with the
+// one before.
+func TestASubscriptionThatIsOvertakenIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Addrs: []string{servers.Redis(t).Addr}})
+	var dials atomic.Int64
+	s.client.(*redis.Client).AddHook(onDial(func() {
+		if dials.Add(1) == 2 {
+			s.executes("third")
+		}
+	}))
+	stop, err := s.Watch(t.Context(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	s.executes("first")
+	s.executes("second")
+	for begun := time.Now(); dials.Load() < 3; time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%d connections, want 3", dials.Load())
+		}
+	}
+}

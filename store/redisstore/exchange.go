@@ -144,14 +144,7 @@ func definite(err error) bool {
 
 // check refuses what the script has no room for.
 func (s *Store) check(it *store.Item) error {
-	top := it.Seen
-	for _, k := range it.Known {
-		top = max(top, k.Gen)
-	}
-	if top > 1<<52 {
-		return fmt.Errorf("%w: a generation of %d", store.ErrInvalid, top)
-	}
-	if len(it.Epoch) > 128 {
+	if len(it.Epoch) > maxEpoch {
 		return fmt.Errorf("%w: Item.Epoch has %d bytes", store.ErrInvalid, len(it.Epoch))
 	}
 	for _, l := range it.Limits {
@@ -207,12 +200,16 @@ func (s *Store) prepare(it *store.Item) *prepared {
 	return p
 }
 
+// maxGen is the largest generation that Lua can count to. Who says that he knows of a larger
+// one than half of it is taken at that, which leaves enough to count on from.
+const maxGen = 1 << 53
+
 // words is the first of the ARGV of the script: numbers of 8 bytes, and the name of
 // the node's field.
 func (s *Store) words(node store.Node, it *store.Item) string {
 	var buf [128]byte
 	b := appendInts(buf[:0],
-		s.ttl.Microseconds(), it.Want, max(1, it.Least), it.Returned, it.Debt, int64(it.Seen), int64(it.Seq), s.bound.Microseconds())
+		s.ttl.Microseconds(), it.Want, max(1, it.Least), it.Returned, it.Debt, int64(min(it.Seen, maxGen)), int64(it.Seq), s.bound.Microseconds())
 	return string(append(append(b, "n:"...), node...))
 }
 
@@ -245,7 +242,7 @@ func cooldowns(args []any, it *store.Item) []any {
 		args = append(args, c.Scope, micros(min(c.For, store.MaxCool)))
 	}
 	for _, c := range it.Known {
-		args = append(args, c.Scope, micros(min(c.Left, store.MaxCool)), c.Gen)
+		args = append(args, c.Scope, micros(min(c.Left, store.MaxCool)), min(c.Gen, maxGen/2))
 	}
 	for _, scope := range it.Clear {
 		args = append(args, scope)

@@ -75,7 +75,7 @@ func TestAnEarlierLayoutCountsAsLost(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		s, r := one(t)
 		if broken {
-			mutate(t, s, "if ours or old or deleted then lost = now + bound end", "")
+			mutate(t, s, "lost = now + bound\n", "\n")
 		}
 		r.Must("HSET", hashOf("k"), "v", "1", "f", "x", "t", "1", "l1", "x", "n:x", "x", "c:", "x")
 		a := newAsker(t, s, "k", hourly(10))

@@ -267,3 +267,100 @@ func await(t testing.TB, so func() bool) {
 		}
 	}
 }
+
+// A key was evicted some time ago; since then a hash that somebody makes who was told no
+// epoch has to look new all the same, or a deletion before it is not found.
+func TestADeletedKeyIsLostAfterAnEviction(t *testing.T) {
+	t.Parallel()
+	s, r := one(t, "--maxmemory-policy", "volatile-lru")
+	newAsker(t, s, "k", hourly(100)).ask(1)
+	evict(t, r, s)
+	newAsker(t, s, "k", hourly(100)).ask(1) // the witness knows
+	l := store.Limit{Kind: store.Sliding, Quota: 10, Per: 3 * time.Second}
+	time.Sleep(l.Per + l.Per/10)
+	a := newAsker(t, s, "k2", l)
+	begun := time.Now()
+	before := a.ask(10).Granted
+	r.Must("DEL", hashOf("k2"))
+	newAsker(t, s, "k2", l).ask(1)
+	after := a.ask(9).Granted
+	if d := time.Since(begun); d > l.Per/2 {
+		t.Skip("too slow", d)
+	}
+	if before == 0 || after != 0 {
+		t.Errorf("%d granted, then the key is deleted, and %d more", before, after)
+	}
+}
+
+// The clock of the server was ahead when the witness was written.
+func TestADeletedKeyIsLostWhenTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	s, r := one(t)
+	b, _ := strconv.ParseInt(r.Must("HGET", witness, "b"), 10, 64)
+	r.Must("HSET", witness, "b", strconv.FormatInt(b+3600e6, 10))
+	a := newAsker(t, s, "k", hourly(100))
+	a.ask(50)
+	first := a.told["k"]
+	r.Must("DEL", hashOf("k"))
+	a.ask(10)
+	second := a.told["k"]
+	r.Must("DEL", hashOf("k"))
+	a.ask(10)
+	if first == second || second == a.told["k"] {
+		t.Errorf("the epochs are %s, %s and %s", first, second, a.told["k"])
+	}
+}
+
+// Within SplitBrainBound the limits become others.
+func TestOtherLimitsWithinTheSplitBrainBoundGrantNothing(t *testing.T) {
+	t.Parallel()
+	s, r := one(t)
+	s.bound = 1500 * time.Millisecond
+	r.Must("FLUSHALL")
+	a := newAsker(t, s, "k", store.Limit{Quota: 10, Per: time.Second})
+	begun := time.Now()
+	a.ask(1)
+	a.limit.Per = 100 * time.Millisecond
+	for {
+		it := a.item(1)
+		it.Version = 2
+		answer, err := a.send(it)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Granted > 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if d := time.Since(begun); d < s.bound {
+		t.Errorf("granted %v after the loss, want the bound of %v and a Per", d, s.bound)
+	}
+}
+
+// Somebody says that he knows of the largest generation there may be.
+func TestTheLargestGenerationHarmsNobody(t *testing.T) {
+	t.Parallel()
+	s, _ := one(t)
+	bad := newAsker(t, s, "k", hourly(10))
+	it := bad.item(0)
+	it.Known = []store.Cooldown{{Scope: "a", Left: time.Minute, Gen: 1 << 52}}
+	if _, err := bad.send(it); err != nil {
+		t.Fatal(err)
+	}
+	a := newAsker(t, s, "k", hourly(10))
+	it = a.item(0)
+	it.Cool = []store.Cool{{Scope: "b", For: time.Minute}}
+	answer, err := a.send(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it = a.item(1)
+	it.Seen = answer.Gen
+	for _, c := range answer.Cooldowns {
+		it.Known = append(it.Known, c)
+	}
+	if _, err = a.send(it); err != nil {
+		t.Error(err)
+	}
+}

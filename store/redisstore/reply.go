@@ -19,6 +19,8 @@ var errStrange = errors.New("redisstore: a reply that makes no sense")
 // maxReply bounds what is read of a reply: limits, and MaxScopes scopes of 256 bytes.
 const maxReply = 64 << 10
 
+const maxEpoch = 128 // bytes: ours have 51 at most
+
 const month = 31 * 24 * time.Hour // the longest Per, and cooldown
 
 // reader takes words from a reply of the script of Exchange. Nothing that a server
@@ -68,7 +70,9 @@ func parse(text string, it *store.Item, a *store.Answer) error {
 	if a.Stale && !r.bad && err == nil && r.text == "" {
 		return nil
 	}
-	a.Epoch = r.word()
+	if a.Epoch = r.word(); len(a.Epoch) > maxEpoch {
+		return errStrange
+	}
 	a.Granted = r.int(1e9)
 	a.ValidFor = r.dur(month)
 	a.RetryAfter = r.dur(10 * month)

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -84,4 +85,18 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What is no epoch of ours is not believed, as it could not be said.
+func TestALongEpochIsRefused(t *testing.T) {
+	t.Parallel()
+	it := store.Item{Key: "k", Seq: 1}
+	var a store.Answer
+	reply := "node gov:{k} 1 0 " + strings.Repeat("e", 129) + " 0 0 0 0 - 0 0 0 0 0 1 0"
+	if err := parse(reply, &it, &a); !errors.Is(err, errStrange) {
+		t.Errorf("an epoch of %d bytes: %v", len(a.Epoch), err)
+	}
+	if err := parse(strings.Replace(reply, "ee", "e", 1), &it, &a); err != nil {
+		t.Error(err)
+	}
 }

@@ -96,7 +96,7 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 		default:
 			lasts[i] = it
 		}
-		steps = append(steps, step{at, store.Node("node" + strconv.Itoa(i)), it, !one(40)})
+		steps = append(steps, step{at, store.Node("node" + strconv.Itoa(i)), it, len(steps) > 0 && !one(40)})
 	}
 	return steps
 }

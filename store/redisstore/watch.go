@@ -183,6 +183,7 @@ func (w *watch) again() bool {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		w.mu.Lock()
 		w.sub.Close()
+		w.renewed = false // by what comes next
 		w.mu.Unlock()
 		pause := time.NewTimer(wait/2 + rand.N(wait))
 		select {
@@ -198,7 +199,12 @@ func (w *watch) again() bool {
 			continue
 		}
 		w.mu.Lock()
-		w.sub, w.own, w.renewed = sub, own, false
+		if w.renewed { // meanwhile: it may be with the server before
+			w.mu.Unlock()
+			sub.Close()
+			continue
+		}
+		w.sub, w.own = sub, own
 		w.proved = time.Time{}
 		if w.ctx.Err() != nil { // stop has closed the one before
 			sub.Close()

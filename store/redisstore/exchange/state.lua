@@ -130,11 +130,11 @@ end
 now = max(now, last - back)
 if fresh then
 	lost = witness.l
-	if ours or old or deleted then lost = now + bound end -- the clock, the layout, or a hand
 	fence = began
-	if lost > witness.b + bound then
+	if ours or old or deleted then -- the clock, the layout, or a hand
+		lost = now + bound
 		fence = fence .. '-' .. str(now)
-	elseif theirepoch == '-' then -- another one than that of any hash before
+	elseif theirepoch == '-' or lost > witness.b + bound then -- another one than that of any hash before
 		fence = fence .. '--' .. str(now)
 	end
 	from = lost + ttl

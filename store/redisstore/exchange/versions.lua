@@ -72,7 +72,7 @@ local function setlimits()
 			roll(limits[i], now)
 			change(limits[i], new_[i])
 		else
-			limits[i] = new(new_[i], first and lost or now)
+			limits[i] = new(new_[i], first and lost or max(now, lost))
 		end
 	end
 	for i = #limits, #new_ + 1, -1 do
