@@ -216,6 +216,20 @@ func (g *gate) shared(now int64, sc, theirs *scopes, n int) (levels uint8, short
 	return levels, short
 }
 
+// keeps reports whether a limit of that level whose permits are held while calls run
+// keeps n permits back from sc.
+func (g *gate) keeps(now int64, sc *scopes, n int, level throttle.Level) bool {
+	key := sc[level].Key
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.limits {
+		if l := &g.limits[i]; l.Per == level && l.holds(key) && l.Limiter.Wait(g.time(now), key, l.of(n)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // takeNow takes from the limits for an inline call, if all of them admit it.
 func (g *gate) takeNow(in *inlineCall) bool {
 	n := int(in.ask.cost())

@@ -120,3 +120,52 @@ func TestConnectionsThatComeBackTogetherAreAllUsed(t *testing.T) {
 		require.Equal(t, map[time.Duration]int{0: 3, time.Second: 3, 2 * time.Second: 3, 3 * time.Second: 3}, starts)
 	})
 }
+
+// Who only observes has those wait in line, too, that wait for a connection.
+func TestConnectionsAreWaitedForInTurnWhereNothingIsKeptBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := pool.Config[string, int]{MaxPerSelector: 1, Max: 4, Open: func(context.Context, string) (int, error) { return 0, nil }}
+		g, err := New(Config[string, int]{Name: "test", Workers: 4, NoPace: true, Pool: &cfg, Observe: true})
+		require.NoError(t, err)
+		defer g.Close()
+		var mu sync.Mutex
+		var order []string
+		for _, tenant := range []string{"a", "b", "c", "d", "e"} {
+			Submit(t.Context(), g.With(Ask{Tenant: tenant}), "narrow", func(context.Context, int) (int, error) {
+				mu.Lock()
+				order = append(order, tenant)
+				mu.Unlock()
+				time.Sleep(10 * time.Second)
+				return 0, nil
+			})
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []string{"a", "b", "c", "d", "e"}, order)
+	})
+}
+
+// service is a selector that does not say all of itself.
+type service struct{ account int }
+
+func (service) String() string { return "service" }
+
+func TestSelectorsOfTheSameTextDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := pool.Config[service, int]{MaxPerSelector: 1, Max: 4, Open: func(context.Context, service) (int, error) { return 0, nil }}
+		g, err := New(Config[service, int]{Name: "test", Workers: 4, NoPace: true, Pool: &cfg})
+		require.NoError(t, err)
+		defer g.Close()
+		began := time.Now()
+		slow := func(context.Context, int) (int, error) { time.Sleep(10 * time.Second); return 0, nil }
+		Submit(t.Context(), g, service{1}, slow)
+		Submit(t.Context(), g, service{1}, slow)
+		time.Sleep(time.Second)
+		r := Submit(t.Context(), g, service{2}, func(context.Context, int) (int, error) { return 0, nil })
+		_, err = r.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}

@@ -186,21 +186,32 @@ func (c *core) runsInto(ctx context.Context, l *lane, n int) bool {
 }
 
 // waitedFor reports whether somebody who would start before a call of sc waits for
-// limits of the given levels. A cooldown of the host hides who does.
+// permits of a limit of the given levels that come back when a call ends.
 func (c *core) waitedFor(sc *scopes, levels uint8) (yes bool) {
+	c.settled() // who has come a moment ago may wait, too
 	c.ask(func() {
 		for i := range sc {
 			if levels&(1<<i) == 0 {
 				continue
 			}
-			if i == int(throttle.Host) {
-				yes = yes || c.hostAt != 0 && !c.gate.word.held()
-			} else {
-				yes = yes || c.queue.Awaited(sc[i])
+			if l := c.ahead(sc[i]); l != nil {
+				theirs := l.scopes()
+				yes = yes || c.gate.keeps(c.now(), &theirs, int(l.first().cost), throttle.Level(i))
 			}
 		}
 	})
 	return yes
+}
+
+// ahead returns the lane that is the next of those that wait for sc, nil if none does.
+func (c *core) ahead(sc throttle.Scope) *lane {
+	if sc.Level > throttle.Host {
+		return c.queue.ahead(sc)
+	}
+	if c.hostAt != 0 {
+		return c.queue.next(false)
+	}
+	return nil
 }
 
 // connPool is a pool without its type parameters.

@@ -53,6 +53,9 @@ func (c *core) serve(l *lane, now int64) {
 	var ls lease
 	pooled := c.pool != nil && !l.kept
 	opening := false
+	if c.queue.Join(&l.sched, &sc) { // before anything is asked: many may wait
+		return
+	}
 	if !c.observe && !c.admits(l, &sc, r, now, pooled) { // before the pool: reserving may steal
 		return
 	}
@@ -98,9 +101,6 @@ func (c *core) serve(l *lane, now int64) {
 // admits reports whether cooldowns, breaker and limits let r pass, and if not takes
 // its lane, or everything, out of turn, or ends r.
 func (c *core) admits(l *lane, sc *scopes, r *request, now int64, pooled bool) bool {
-	if c.queue.Join(&l.sched, sc) { // before anything is asked: many may wait
-		return false
-	}
 	if st, until := c.gate.look(now, sc); st != nil {
 		c.hold(l, st, until)
 		return false

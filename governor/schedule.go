@@ -85,6 +85,14 @@ func (q *queue) next(full bool) *lane {
 	return nil
 }
 
+// ahead returns the lane whose turn it is in the line of sc, nil when there is none.
+func (q *queue) ahead(sc throttle.Scope) *lane {
+	if l := q.First(sc); l != nil {
+		return l.Owner().(*lane)
+	}
+	return nil
+}
+
 // lanesOf yields the lanes that belong to any of the scopes, and if they are not all
 // tenants others, too. There may be many lanes, and a cooldown for each tenant. Each lane
 // may be removed when it is yielded.

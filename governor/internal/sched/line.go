@@ -47,7 +47,7 @@ func (s *Scheduler) ahead(l *Lane, sc *Scopes) *line {
 	}
 	for level := range sc {
 		if s.levels[level] > 0 && l.had&(1<<level) == 0 {
-			if q := s.lines[sc[level]]; q != nil && q != l.line {
+			if q := s.lines[sc[level]]; q != nil && q != l.line && !q.over {
 				return q
 			}
 		}
@@ -192,6 +192,9 @@ func (s *Scheduler) WaitForScope(l *Lane, scope throttle.Scope, until int64) {
 	}
 	s.comeBack(l, q)
 	if q.next == nil {
+		if q.idx != 0 && q.lanes.Next() != &l.Queue {
+			until = min(until, q.at) // which is that of who goes before it
+		}
 		q.at = until
 		s.lineTimes.Fix(q)
 	}
@@ -199,6 +202,19 @@ func (s *Scheduler) WaitForScope(l *Lane, scope throttle.Scope, until int64) {
 
 // Awaited reports whether lanes wait in line for scope.
 func (s *Scheduler) Awaited(scope throttle.Scope) bool { return s.lines[scope] != nil }
+
+// First returns the lane whose turn it is, or was last, in the line of scope, nil if
+// there is none.
+func (s *Scheduler) First(scope throttle.Scope) *Lane {
+	switch q := s.lines[scope]; {
+	case q == nil:
+		return nil
+	case q.next != nil:
+		return q.next
+	default:
+		return laneOf(q.lanes.Next())
+	}
+}
 
 // ScopeChanged says that scope has, so that the one whose turn it is may pass. over says
 // that nothing of it is left, and that no limit is of its level either.

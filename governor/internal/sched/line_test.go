@@ -130,3 +130,18 @@ func TestWhoIsRefusedKeepsItsTurnInTheLine(t *testing.T) {
 		s.WaitInLine(&all[0].Lane, bucket, at+1, 1)
 	}
 }
+
+// Who waits in line for a scope behind somebody who waits for a limit of it leaves that
+// one its time.
+func TestWaitingForAScopeLeavesTheTimeToWhoIsBefore(t *testing.T) {
+	s := &Scheduler{Count: func(int) {}}
+	scope := throttle.Scope{Level: throttle.Selector, Key: "s"}
+	first, second := newLineup(Kind{Tenant: "a", Priority: 1}), newLineup(Kind{Tenant: "b"})
+	first.add(s, 1)
+	second.add(s, 2)
+	s.WaitInLine(&first.Lane, scope, 5, 5)
+	s.WaitForScope(&second.Lane, scope, heap.Forever)
+	if at := s.NextLine(); at != 5 {
+		t.Errorf("the line is tried at %d, want 5", at)
+	}
+}
