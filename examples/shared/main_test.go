@@ -6,6 +6,8 @@ import (
 	"github.com/flyball-go/flyball/internal/servers"
 )
 
+// By themselves the replicas would have a call refused for each that is let in, at first.
+// On a busy machine a few arrive so late that two windows' calls meet in a second.
 func TestReplicasKeepToOneQuotaTogether(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs redis-server; skipped by -short")
@@ -14,7 +16,7 @@ func TestReplicasKeepToOneQuotaTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if saw.Accepted != 150 || saw.Refused != 0 {
-		t.Errorf("%+v, want 150 calls and no refusal", saw)
+	if saw.Accepted != 150 || saw.Refused > 15 || saw.Late != 0 {
+		t.Errorf("%+v, want 150 calls, few refusals, and nobody who comes back too early", saw)
 	}
 }
