@@ -348,7 +348,11 @@ func (c *core) moods() {
 	c.wasBusy = consume(&c.used) || c.wasBusy
 	busy, full := used > 0 || c.queue.Len()+c.backoffs > 0, used >= c.slots
 	if c.wasBusy && !busy {
-		c.emit(event.Event{Kind: event.Idle})
+		// A request that goes back into the queue is posted before its slot is free: if
+		// used has just become 0, it may be there, and the next round looks again.
+		if busy = !c.door.empty(); !busy {
+			c.emit(event.Event{Kind: event.Idle})
+		}
 	}
 	if full && !c.wasFull {
 		c.emit(event.Event{Kind: event.Depleted})
