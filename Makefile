@@ -9,6 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 FUZZTIME ?= 30s
 FUZZREST ?= 5s
+EFFORT   ?= 20
 SOAK     ?= 1000000
 CLUSTER  ?= 10m
 
@@ -16,13 +17,16 @@ CLUSTER  ?= 10m
 # it failed in one.
 each = @rc=0; for m in $(MODULES); do echo "-- $$m: $(1)"; (cd $$m && $(1)) || rc=1; done; exit $$rc
 
-.PHONY: help test soak soak-cluster fuzz bench cover build lint fmt vet staticcheck tidy tidy-check cross workspace generate generate-check
+.PHONY: help test deep soak soak-cluster fuzz bench cover build lint fmt vet staticcheck tidy tidy-check cross workspace generate generate-check
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
 
 test: ## all tests of all modules; on Debian, root gets missing servers installed
 	@scripts/test $(MODULES)
+
+deep: ## all tests, with EFFORT times the random walks (default 20)
+	FLYBALL_EFFORT=$(EFFORT) TESTFLAGS='-count=1 -timeout 12h' scripts/test $(MODULES)
 
 soak: ## the soak tests with SOAK requests (default a million)
 	FLYBALL_SOAK=$(SOAK) go test $(shell go list -race runtime >/dev/null 2>&1 && echo -race) -count=1 -v -timeout 60m -run Soak ./...
