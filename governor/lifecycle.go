@@ -185,15 +185,19 @@ func (c *core) ended() bool {
 	if c.stage == open || c.queue.Len() > 0 || c.backoffs > 0 {
 		return false
 	}
-	// The attempts first: one that is not tracked has posted what it had to say.
+	// In this order. An attempt has a slot before it is tracked, and is tracked until its
+	// request is complete, or has been posted to go back into the queue: whoever gave its
+	// slot back before the look at used is in the list after it, or has done either.
+	calls := 0
+	for range c.cells.running {
+		calls++
+	}
+	c.reclaim()
+	used := c.gate.word.used()
 	c.runMu.Lock()
 	running := c.running.n
 	c.runMu.Unlock()
-	for range c.cells.running {
-		running++
-	}
-	c.reclaim()
-	if running > 0 || c.gate.word.used() > 0 || !c.door.empty() {
+	if calls > 0 || used > 0 || running > 0 || !c.door.empty() {
 		if !c.door.empty() {
 			c.wakeUp()
 		}
