@@ -43,13 +43,50 @@ func (s *Store) take(ctx context.Context) (*session, error) {
 		return nil, store.ErrClosed
 	}
 	if ss == nil {
-		var err error
-		if ss, err = s.connect(ctx); err != nil {
-			<-s.tokens
-			return nil, notExecuted(err)
-		}
+		return s.fresh(ctx)
 	}
 	return ss, nil
+}
+
+// connectTimeout bounds the beginning of a session, which takes a dozen round trips.
+const connectTimeout = 10 * time.Second
+
+// fresh begins a session, for which the caller has a token. When ctx ends before the
+// session is there, it is for whoever comes next: begun anew each time, it never would
+// be there where an exchange has less time than that takes.
+func (s *Store) fresh(ctx context.Context) (*session, error) {
+	type begun struct {
+		ss  *session
+		err error
+	}
+	there := make(chan begun) // a send is taken by who still waits, or is not made
+	go func() {               // ends with s.ctx; Close waits for its token
+		own, cancel := context.WithTimeout(s.ctx, connectTimeout)
+		defer cancel()
+		ss, err := s.connect(own)
+		select {
+		case there <- begun{ss, err}: // with the token
+		case <-ctx.Done():
+			if err != nil {
+				<-s.tokens
+			} else {
+				s.put(ss, false)
+			}
+		}
+	}()
+	select {
+	case b := <-there:
+		if b.err == nil {
+			return b.ss, nil
+		}
+		<-s.tokens
+		if s.ctx.Err() != nil {
+			return nil, store.ErrClosed
+		}
+		return nil, notExecuted(b.err)
+	case <-ctx.Done():
+		return nil, notExecuted(ctx.Err())
+	}
 }
 
 // put takes a session back. A broken one is closed.
