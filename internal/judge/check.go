@@ -78,11 +78,20 @@ func (l Limit) changes(rs []Record) func(from, to int64) int64 {
 }
 
 // Pauses returns an error that names a call that a process began when it knew that it
-// was not to. What it began within grace of the receipt it may have begun before.
+// was not to: which had its permit then, where that is written down, since a process that
+// is stopped begins it later. What it began within grace of the receipt it may have begun
+// before.
 func (h *History) Pauses(grace time.Duration) error {
 	type pause struct{ known, until int64 }
 	pauses := make(map[string]pause)
-	for _, r := range h.sorted(Cool, Clear, Begin) {
+	records := h.sorted(Cool, Clear, Begin)
+	for i, r := range records {
+		if r.Kind == Begin {
+			records[i].At = cmp.Or(r.Taken, r.At)
+		}
+	}
+	slices.SortStableFunc(records, func(a, b Record) int { return cmp.Compare(a.At, b.At) })
+	for _, r := range records {
 		p := pauses[r.Node]
 		switch {
 		case r.Kind == Clear:

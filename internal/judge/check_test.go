@@ -107,6 +107,11 @@ func TestPauses(t *testing.T) {
 	rec := func(kind judge.Kind, ms, until int64) judge.Record {
 		return judge.Record{At: sec + ms*1e6, Node: "a", Kind: kind, Until: sec + until*1e6}
 	}
+	taken := func(ms, at int64) judge.Record {
+		r := rec(judge.Begin, at, 0)
+		r.Taken = sec + ms*1e6
+		return r
+	}
 	b := func(ms int64) judge.Record { return judge.Record{At: sec + ms*1e6, Node: "b", Kind: judge.Begin} }
 	for _, tc := range []struct {
 		name string
@@ -116,6 +121,8 @@ func TestPauses(t *testing.T) {
 		{"calls around a pause", []judge.Record{rec(judge.Begin, 0, 0), rec(judge.Cool, 1, 100), rec(judge.Begin, 101, 0)}, true},
 		{"a call in a pause", []judge.Record{rec(judge.Cool, 1, 100), rec(judge.Begin, 50, 0)}, false},
 		{"another's call", []judge.Record{rec(judge.Cool, 1, 100), b(50)}, true},
+		{"one that had its permit before", []judge.Record{rec(judge.Cool, 10, 100), taken(9, 50)}, true},
+		{"one that had its permit in it", []judge.Record{rec(judge.Cool, 10, 100), taken(90, 150)}, false},
 		{"one that was begun already", []judge.Record{rec(judge.Cool, 1, 100), rec(judge.Begin, 3, 0)}, true},
 		{"an extended pause", []judge.Record{rec(judge.Cool, 1, 100), rec(judge.Cool, 50, 200), rec(judge.Begin, 150, 0)}, false},
 		{"a call when it is extended", []judge.Record{rec(judge.Cool, 1, 100), rec(judge.Cool, 50, 200), rec(judge.Begin, 53, 0)}, false},

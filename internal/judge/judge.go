@@ -43,6 +43,9 @@ type Config struct {
 	// Hold is how long a call takes.
 	Hold time.Duration
 
+	// MaxPause is what a pause grows to at most, which calls in it double. 0: any length.
+	MaxPause time.Duration
+
 	// Log gets a Record for each call. nil: none.
 	Log io.Writer
 }
@@ -187,6 +190,9 @@ func (v *Vendor) arrive(node string, id int64) (retry time.Duration) {
 		v.tally.Paused++
 		v.tally.Escalated++
 		v.last *= 2
+		if v.cfg.MaxPause > 0 {
+			v.last = min(v.last, v.cfg.MaxPause)
+		}
 		v.until = max(v.until, now+int64(v.last))
 		retry = max(retry, time.Duration(v.until-now))
 	case v.pause > 0:

@@ -77,17 +77,17 @@ func TestAVendorRefusesWhatIsTooMuch(t *testing.T) {
 }
 
 func TestCallsInAPauseMakeItLonger(t *testing.T) {
-	v := start(t, judge.Config{})
+	v := start(t, judge.Config{MaxPause: 5 * time.Minute})
 	v.Pause(time.Minute)
 	if wait := get(t, v); wait != time.Minute {
 		t.Errorf("the first call is told to wait %v, want a minute", wait)
 	}
-	for _, want := range []time.Duration{2 * time.Minute, 4 * time.Minute} {
+	for _, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 5 * time.Minute} {
 		if wait := get(t, v); wait != want {
 			t.Errorf("a call in the pause is told to wait %v, want %v", wait, want)
 		}
 	}
-	if got := v.Tally(); got.Calls != 3 || got.Escalated != 2 || got.Paused != 2 {
+	if got := v.Tally(); got.Calls != 4 || got.Escalated != 3 || got.Paused != 3 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	onRetry    = "on retry" // grants again what is repeated
 	slotsForMe = "my slots" // gives whoever asks a slot
 	unheard    = "unheard"  // tells nobody of cooldowns
-	leaks      = "leaks"    // loses half of each grant
+	leaks      = "leaks"    // loses two thirds of each grant
 	mine       = "mine"     // counts the windows of the process's own clock
 )
 
@@ -73,7 +73,7 @@ func (b *broken) Exchange(ctx context.Context, node store.Node, items []store.It
 		case b.how == forever && a.Granted > 0:
 			a.ValidFor = time.Hour
 		case b.how == leaks:
-			a.Granted -= a.Granted / 2
+			a.Granted = (a.Granted + 2) / 3
 		case b.how == onRetry && again[i] && items[i].Want > 0:
 			a.Granted, a.ValidFor = items[i].Want, time.Second
 		}

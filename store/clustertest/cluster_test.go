@@ -2,8 +2,6 @@ package clustertest
 
 import (
 	"bufio"
-	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,94 +14,9 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
-
 	"github.com/flyball-go/flyball/internal/faultproxy"
 	"github.com/flyball-go/flyball/internal/judge"
-	"github.com/flyball-go/flyball/internal/servers"
-	"github.com/flyball-go/flyball/store/mysqlstore"
-	"github.com/flyball-go/flyball/store/redisstore"
 )
-
-// server is a real store's server.
-type server struct {
-	kind    string
-	addr    string
-	redis   *servers.RedisServer
-	cluster []*servers.RedisServer // the first three were primaries at first
-	maria   *servers.MariaDB
-	dsn     func(addr string) string
-	unused  func() // says that what is absent was never used
-}
-
-func startServer(t *testing.T, kind string) *server {
-	t.Helper()
-	s := &server{kind: kind, unused: func() {}}
-	if kind != "mysql" {
-		s.unused = func() {
-			e, err := redisstore.New(redisstore.Config{Addrs: s.addrs(), Cluster: kind == "cluster"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer e.Close()
-			if err := e.AssumeUnused(context.Background()); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	switch kind {
-	case "redis":
-		s.redis = servers.Redis(t)
-		s.addr = s.redis.Addr
-		return s
-	case "cluster":
-		s.cluster = servers.Cluster(t, nodeTimeout)
-		s.addr = s.cluster[0].Addr
-		return s
-	}
-	s.maria = servers.StartMariaDB(t)
-	s.addr = servers.Address(s.maria.Port)
-	s.dsn = func(addr string) string { return "root@tcp(" + addr + ")/cluster" }
-	db, err := sql.Open("mysql", s.maria.DSN(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec("CREATE DATABASE cluster"); err != nil {
-		t.Fatal(err)
-	}
-	own, err := sql.Open("mysql", s.dsn(s.addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer own.Close()
-	if err := mysqlstore.Migrate(t.Context(), own, ""); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// addrs are those of all servers.
-func (s *server) addrs() (all []string) {
-	for _, r := range s.cluster {
-		all = append(all, r.Addr)
-	}
-	if all == nil {
-		all = []string{s.addr}
-	}
-	return all
-}
-
-// restart kills the server, and starts it again with what it kept.
-func (s *server) restart() {
-	if s.redis != nil {
-		s.redis.Restart()
-		s.redis.Ready()
-		return
-	}
-	s.maria.Restart()
-	s.maria.AwaitReady()
-}
 
 // cluster is replicas, each behind a proxy of its own, a store's server and a vendor.
 type cluster struct {
@@ -116,7 +29,10 @@ type cluster struct {
 	tune     func(i int, r *replica) // what is different of the i-th, from 1
 	members  []*member
 	born     int
+	turn     int
 	killed   map[string]bool
+	notes    map[string]*notes
+	control  bool // something is broken
 }
 
 // member is a replica that runs.
@@ -125,13 +41,14 @@ type member struct {
 	proxy *faultproxy.Proxy
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
+	said  *bufio.Reader
 	dead  bool
 }
 
-// begin starts n replicas that are as template says.
+// begin starts n replicas that are as template says, and returns when all are ready.
 func begin(t *testing.T, s *server, n int, template replica, tune func(int, *replica), cfg judge.Config) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), server: s, template: template, tune: tune, killed: make(map[string]bool)}
+	c := &cluster{t: t, dir: t.TempDir(), server: s, template: template, tune: tune, killed: make(map[string]bool), notes: make(map[string]*notes)}
 	var err error
 	if c.log, err = os.Create(filepath.Join(c.dir, "vendor.jsonl")); err != nil {
 		t.Fatal(err)
@@ -141,6 +58,9 @@ func begin(t *testing.T, s *server, n int, template replica, tune func(int, *rep
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			c.show()
+		}
 		for _, m := range c.members {
 			if !m.dead {
 				m.kill()
@@ -150,22 +70,55 @@ func begin(t *testing.T, s *server, n int, template replica, tune func(int, *rep
 		c.vendor.Close()
 		c.log.Close()
 	})
-	s.unused()
+	if err := s.unused(); err != nil {
+		t.Fatal(err)
+	}
 	for range n {
-		c.members = append(c.members, c.birth())
+		c.members = append(c.members, c.conceive())
+	}
+	for _, m := range c.members {
+		c.ready(m)
 	}
 	return c
 }
 
-// birth starts another replica.
+// show logs the end of what each replica printed.
+func (c *cluster) show() {
+	for i := range c.born {
+		text, _ := os.ReadFile(filepath.Join(c.dir, name(i+1)+".log"))
+		if text = text[max(0, len(text)-2000):]; len(text) > 0 {
+			c.t.Logf("%s printed:\n%s", name(i+1), text)
+		}
+	}
+}
+
+// name is that of the i-th replica, from 1.
+func name(i int) string { return fmt.Sprintf("r%d", i) }
+
+// birth starts another replica, and returns when it is ready.
 func (c *cluster) birth() *member {
+	c.t.Helper()
+	m := c.conceive()
+	c.ready(m)
+	return m
+}
+
+func (c *cluster) ready(m *member) {
+	c.t.Helper()
+	if line, err := m.said.ReadString('\n'); err != nil || line != "ready\n" {
+		c.t.Fatalf("replica %s says %q, %v", m.name, line, err)
+	}
+}
+
+// conceive starts another replica.
+func (c *cluster) conceive() *member {
 	c.t.Helper()
 	c.born++
 	r := c.template
 	if c.tune != nil {
 		c.tune(c.born, &r)
 	}
-	m := &member{name: fmt.Sprintf("r%d", c.born)}
+	m := &member{name: name(c.born)}
 	r.Name, r.Vendor, r.History = m.name, c.vendor.URL(), filepath.Join(c.dir, m.name+".jsonl")
 	var err error
 	if m.proxy, err = faultproxy.Listen(c.server.addr); err != nil {
@@ -179,13 +132,18 @@ func (c *cluster) birth() *member {
 	default:
 		r.MySQL = c.server.dsn(m.proxy.Addr())
 	}
-	said, err := json.Marshal(r)
+	told, err := json.Marshal(r)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	m.cmd = exec.Command(os.Args[0])
-	m.cmd.Env = append(os.Environ(), replicaEnv+"="+string(said))
-	m.cmd.Stderr = os.Stderr
+	m.cmd.Env = append(os.Environ(), replicaEnv+"="+string(told))
+	said, err := os.Create(filepath.Join(c.dir, m.name+".log"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer said.Close()
+	m.cmd.Stderr = said
 	out, err := m.cmd.StdoutPipe()
 	if err != nil {
 		c.t.Fatal(err)
@@ -196,9 +154,7 @@ func (c *cluster) birth() *member {
 	if err := m.cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-		c.t.Fatalf("replica %s says %q, %v", m.name, line, err)
-	}
+	m.said = bufio.NewReader(out)
 	return m
 }
 
@@ -230,6 +186,12 @@ func (c *cluster) fault(f faultproxy.Fault) {
 	}
 }
 
+// next is another replica each time, in turn.
+func (c *cluster) next() *member {
+	c.turn++
+	return c.members[c.turn%len(c.members)]
+}
+
 // tell sends all replicas a line.
 func (c *cluster) tell(line string) {
 	for _, m := range c.members {
@@ -240,40 +202,28 @@ func (c *cluster) tell(line string) {
 // end stops the replicas, each of which has to end well, and returns what was written
 // down.
 func (c *cluster) end() (*judge.History, error) {
+	c.t.Helper()
 	var errs []error
 	for _, m := range c.members {
 		if m.dead {
 			continue
 		}
 		m.stdin.Close()
-		killer := time.AfterFunc(30*time.Second, func() { m.signal(syscall.SIGKILL) })
+		killer := time.AfterFunc(patience, func() { m.signal(syscall.SIGKILL) })
 		if err := m.cmd.Wait(); err != nil {
 			errs = append(errs, fmt.Errorf("replica %s: %w", m.name, err))
 		}
 		killer.Stop()
 		m.dead = true
 	}
-	h := new(judge.History)
-	files, err := filepath.Glob(filepath.Join(c.dir, "*.jsonl"))
-	errs = append(errs, err)
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		if err := h.Read(f); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", filepath.Base(name), err))
-		}
-		f.Close()
-	}
-	return h, errors.Join(errs...)
+	return c.history(), errors.Join(errs...)
 }
 
 // alive are the names of those that were not killed.
 func (c *cluster) alive() (names []string) {
 	for i := range c.born {
-		if name := fmt.Sprintf("r%d", i+1); !c.killed[name] {
-			names = append(names, name)
+		if n := name(i + 1); !c.killed[n] {
+			names = append(names, n)
 		}
 	}
 	return names

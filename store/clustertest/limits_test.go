@@ -32,7 +32,7 @@ func (o *operator) say(quota int64) error {
 	o.version++
 	limit := *o.c.template.Limit
 	limit.Quota = quota
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	as, err := o.store.Exchange(ctx, o.node, []store.Item{{Key: callsKey(), Seq: o.version, Limits: []store.Limit{limit}, Version: o.version}})
 	if err == nil {
@@ -64,22 +64,27 @@ func (o *operator) set(from, to int64) error {
 
 // limitsThatChange has another quota every 300ms.
 func limitsThatChange() scenario {
+	var o *operator
+	have := int64(quota)
 	return scenario{
-		name: "limits that change", template: replica{Limit: window(), Every: 16 * time.Millisecond},
-		during: func(c *cluster) error {
-			o, have := c.operator(), int64(quota)
-			for end := time.Now().Add(span + per); time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
-				next := have
-				for next == have {
-					next = quota / 4 * (1 + rand.Int64N(4))
-				}
-				if err := o.set(have, next); err != nil {
-					return err
-				}
-				have = next
+		name: "limits that change", template: replica{Limit: window(), Every: 32 * time.Millisecond},
+		rounds: 20,
+		round: func(c *cluster) error {
+			if o == nil {
+				o = c.operator()
 			}
+			next := have
+			for next == have {
+				next = quota / 4 * (1 + rand.Int64N(4))
+			}
+			if err := o.set(have, next); err != nil {
+				return err
+			}
+			have = next
+			time.Sleep(300 * time.Millisecond)
 			return nil
 		},
+		after:    (*cluster).allCall,
 		controls: []control{{name: "lowered too late", breaks: loweredLate}, {name: "raised too early", breaks: raisedEarly}},
 	}
 }
@@ -88,46 +93,50 @@ func limitsThatChange() scenario {
 // then as much is granted as before: no window has more calls than its limit at its
 // begin, but there are grants that no limit has room for.
 func loweredLate(s *scenario) {
+	var o *operator
 	s.template = steady()
-	s.during = func(c *cluster) error {
-		time.Sleep(2 * per)
-		o := c.operator()
-		for range 2 {
-			within(0.05, 0.1)
-			c.tell("submit 40")
-			time.Sleep(per / 10)
-			o.note(clock(), quota/2)
-			c.tell("submit 50")
-			within(0.93, 0.98)
-			if err := o.say(quota / 2); err != nil {
-				return err
-			}
-			time.Sleep(2 * per)
-			if err := o.set(quota/2, quota); err != nil {
-				return err
-			}
-			time.Sleep(2 * per)
+	s.round = func(c *cluster) error {
+		if o == nil {
+			o = c.operator()
 		}
+		if err := c.allDone(); err != nil {
+			return err
+		}
+		within(0.05, 0.1)
+		c.tell("submit 10")
+		time.Sleep(per / 10)
+		o.note(clock(), quota/2)
+		c.tell("submit 13")
+		within(0.93, 0.98)
+		if err := o.say(quota / 2); err != nil {
+			return err
+		}
+		time.Sleep(2 * per)
+		if err := o.set(quota/2, quota); err != nil {
+			return err
+		}
+		time.Sleep(per)
 		return nil
 	}
 }
 
 // raisedEarly raises the limit in the store a window before it is said to.
 func raisedEarly(s *scenario) {
-	s.during = func(c *cluster) error {
-		o := c.operator()
-		for range 2 {
-			within(0.25, 0.3)
-			if err := o.set(quota, quota/2); err != nil {
-				return err
-			}
-			time.Sleep(per)
-			if err := o.say(quota); err != nil {
-				return err
-			}
-			o.note(clock()+int64(per), quota)
-			time.Sleep(3 * per)
+	var o *operator
+	s.round = func(c *cluster) error {
+		if o == nil {
+			o = c.operator()
 		}
+		within(0.25, 0.3)
+		if err := o.set(quota, quota/2); err != nil {
+			return err
+		}
+		time.Sleep(per)
+		if err := o.say(quota); err != nil {
+			return err
+		}
+		o.note(clock()+int64(per), quota)
+		time.Sleep(3 * per)
 		return nil
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/internal/faultproxy"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/store/mysqlstore"
@@ -47,7 +48,7 @@ const (
 	slotsOf  = 7
 	perOp    = 25 // operations of each client: short enough to be decided
 	lostOp   = 3  // that of each client that is given up, of so many permits
-	linearly = 20 * time.Second
+	linearly = patience
 )
 
 // modelOf decides each key by itself. What was given up may have taken what it wanted,
@@ -238,7 +239,7 @@ func TestExchangesAndSlotsAreLinearizable(t *testing.T) {
 	for _, kind := range []string{"memory", "redis", "mysql"} {
 		t.Run(kind, func(t *testing.T) {
 			links := linksTo(t, kind)
-			for range 5 {
+			for range effort.Times(2) {
 				if got := porcupine.CheckOperationsTimeout(modelOf(1), history(t, links, allKinds), linearly); got != porcupine.Ok {
 					t.Errorf("a history is %v, want Ok", got)
 				}
@@ -252,8 +253,10 @@ func linksTo(t *testing.T, kind string) (links []*link) {
 		m := newMemory(t)
 		return lossyTo(m, m)
 	}
-	s := startServer(t, kind)
-	s.unused()
+	s := startServer(t, kind, 0)
+	if err := s.unused(); err != nil {
+		t.Fatal(err)
+	}
 	for range clients {
 		p, err := faultproxy.Listen(s.addr)
 		if err != nil {
@@ -304,7 +307,7 @@ func TestAStoreThatIsNotLinearizableIsCaught(t *testing.T) {
 		"charges what is repeated":   &twice{Store: newMemory(t)},
 		"grants one for nothing":     &free{Store: newMemory(t)},
 		"has a slot for everybody":   &broken{Store: newMemory(t), how: slotsForMe, seen: map[string]uint64{}},
-		"loses half of what it took": &broken{Store: newMemory(t), how: leaks, seen: map[string]uint64{}},
+		"loses part of what it took": &broken{Store: newMemory(t), how: leaks, seen: map[string]uint64{}},
 	} {
 		if got := porcupine.CheckOperationsTimeout(modelOf(1), history(t, lossyTo(s, s), noFault), linearly); got != porcupine.Illegal {
 			t.Errorf("of a store that %s a history is %v, want Illegal", name, got)

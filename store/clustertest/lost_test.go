@@ -3,13 +3,11 @@ package clustertest
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/flyball-go/flyball/internal/faultproxy"
-	"github.com/flyball-go/flyball/internal/judge"
 )
 
 // within waits until it is a time of a window between two parts of it.
@@ -24,21 +22,6 @@ func within(from, to float64) {
 		}
 		time.Sleep(time.Duration(part * float64(per)))
 	}
-}
-
-// written is what name has written down so far.
-func (c *cluster) written(name string) *judge.History {
-	c.t.Helper()
-	h := new(judge.History)
-	f, err := os.Open(filepath.Join(c.dir, name+".jsonl"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer f.Close()
-	if err := h.Read(f); err != nil {
-		c.t.Fatal(err)
-	}
-	return h
 }
 
 // stop stops a replica, and returns when it is: a signal takes its time.
@@ -56,7 +39,7 @@ func (m *member) stop() {
 // stopWithPermits stops replicas at a time at which each has permits that it has not
 // used.
 func (c *cluster) stopWithPermits(ms []*member) error {
-	for range 200 {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		within(0.1, 0.5)
 		least := int64(1 << 62)
 		for _, m := range ms {
@@ -76,73 +59,65 @@ func (c *cluster) stopWithPermits(ms []*member) error {
 
 // awaitFull waits until the vendor has seen all calls of a later window but fewer than
 // some, well before its end.
-func (c *cluster) awaitFull(some int64) error {
-	seen := int64(0)
-	for range 8 {
-		time.Sleep(per - time.Duration(clock()%int64(per)))
-		from := clock() / int64(per) * int64(per)
-		for clock() < from+int64(per)*3/4 {
-			n := c.written("vendor").Arrived("", from, from+int64(per))
-			if n > quota-some {
-				return nil
-			}
-			seen = max(seen, n)
-			time.Sleep(20 * time.Millisecond)
-		}
-	}
-	return fmt.Errorf("%w: the others use no more than %d of a window", errUntested, seen)
+func (c *cluster) awaitFull(quota, some int64) error {
+	later := clock()/int64(per) + 1
+	return await(fmt.Sprintf("the others use all but %d of a window", some), func() bool {
+		now := clock()
+		window := now / int64(per)
+		return window >= later && now < window*int64(per)+int64(per)*3/4 &&
+			c.written("vendor").Arrived("", window*int64(per), now) > quota-some
+	})
 }
 
 // stopped has two replicas stopped when they have permits at hand, and go on when the
 // others have used all of a later window.
 func stopped() scenario {
+	l := window()
+	l.Quota *= 2 // so that there is something at hand of it
 	return scenario{
 		name: "stopped between grant and use", controls: with(forever),
-		template: replica{Limit: window(), Every: 2 * time.Millisecond},
+		template: replica{Limit: l, Every: 4 * time.Millisecond},
 		tune: func(i int, r *replica) {
 			if i <= 2 {
-				r.Every = 20 * time.Millisecond
+				r.Every = 40 * time.Millisecond
 			}
 		},
-		during: func(c *cluster) error {
-			time.Sleep(2 * per)
-			for range 2 {
-				err := c.stopWithPermits(c.members[:2])
-				if err == nil {
-					err = c.awaitFull(2 * 3)
-				}
-				for _, m := range c.members[:2] {
-					m.signal(syscall.SIGCONT)
-				}
-				if err != nil {
-					return err
-				}
-				time.Sleep(per / 2)
+		rounds: 2,
+		round: func(c *cluster) error {
+			err := c.stopWithPermits(c.members[:2])
+			if err == nil {
+				err = c.awaitFull(l.Quota, 2*3)
 			}
-			return nil
+			for _, m := range c.members[:2] {
+				m.signal(syscall.SIGCONT)
+			}
+			if err != nil {
+				return err
+			}
+			time.Sleep(per / 2)
+			return c.allCall()
 		},
 	}
 }
 
 // steady is replicas that do not use all of the quota, so that none of them has been told
 // to come again with the next window.
-func steady() replica { return replica{Limit: window(), Every: 40 * time.Millisecond} }
+func steady() replica { return replica{Limit: window(), Every: 160 * time.Millisecond} }
 
-// lose has something be lost at times when a window is half used, and much more is
+// lose has something be lost at a time when a window is half used, and much more is
 // wanted of it afterwards: whatever is forgotten is granted again.
 func (c *cluster) lose(lose func() error) error {
-	time.Sleep(2 * per)
-	for range 2 {
-		within(0.05, 0.1)
-		c.tell("submit 40")
-		time.Sleep(per / 10)
-		if err := lose(); err != nil {
-			return err
-		}
-		c.tell("submit 75")
-		time.Sleep(4 * per) // what waits is done
+	if err := c.allDone(); err != nil {
+		return err
 	}
-	return nil
+	within(0.05, 0.1)
+	c.tell("submit 17")
+	time.Sleep(per / 5)
+	if err := lose(); err != nil {
+		return err
+	}
+	c.tell("submit 22")
+	return c.allDone()
 }
 
 // lost has what the store knows be lost, as it may be by how. A careless operator says
@@ -158,10 +133,10 @@ func lost(how func(*server), careless bool) func(c *cluster) error {
 			c.cut()
 			time.Sleep(20 * time.Millisecond) // what was on its way has arrived
 			how(c.server)
-			c.server.unused()
+			err := c.server.unused()
 			c.fault(faultproxy.Fault{})
 			c.cut()
-			return nil
+			return err
 		})
 	}
 }

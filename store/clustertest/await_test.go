@@ -1,0 +1,139 @@
+package clustertest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/flyball-go/flyball/internal/judge"
+)
+
+// patience bounds a hang, and nothing else: what has to happen at all is waited for,
+// however slow the machine is. What has to happen in time says so itself.
+const patience = 2 * time.Minute
+
+// await waits until done.
+func await(what string, done func() bool) error {
+	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("%w: in %v it does not come about that %s", errUntested, patience, what)
+		}
+	}
+	return nil
+}
+
+// notes is what somebody has written down so far, of which part bytes are read.
+type notes struct {
+	judge.History
+	read int64
+}
+
+// written is what name has written down so far.
+func (c *cluster) written(name string) *judge.History {
+	c.t.Helper()
+	n := c.notes[name]
+	if n == nil {
+		n = new(notes)
+		c.notes[name] = n
+	}
+	f, err := os.Open(filepath.Join(c.dir, name+".jsonl"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.NewSectionReader(f, n.read, 1<<40))
+	if err == nil {
+		text = text[:bytes.LastIndexByte(text, '\n')+1] // a line may be under way
+		n.read += int64(len(text))
+		err = n.Read(bytes.NewReader(text))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return &n.History
+}
+
+// history is what everybody has written down so far. The vendor's comes first: so what
+// came before a call is there if the call is.
+func (c *cluster) history() *judge.History {
+	h := new(judge.History)
+	h.Records = append(h.Records, c.written("vendor").Records...)
+	for i := range c.born {
+		h.Records = append(h.Records, c.written(name(i+1)).Records...)
+	}
+	return h
+}
+
+// allCall waits until each replica has made a call from now on.
+func (c *cluster) allCall() error {
+	from := clock()
+	for _, m := range c.members {
+		if m.dead {
+			continue
+		}
+		err := await(m.name+" makes a call", func() bool { return c.written("vendor").Arrived(m.name, from, 1<<62) > 0 })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allDone waits until no replica has more than a few requests that wait.
+func (c *cluster) allDone() error {
+	for _, m := range c.members {
+		if m.dead {
+			continue
+		}
+		err := await(m.name+" has done what it was asked for", func() bool {
+			open := 0
+			for _, r := range c.written(m.name).Records {
+				switch r.Kind {
+				case judge.Submit:
+					open++
+				case judge.Settle:
+					open--
+				}
+			}
+			return open <= 2
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uses waits until the part of the quota is used of two windows in a row, both whole,
+// that begin from now on: a slow machine may need some time for that. A store that is
+// broken has four windows.
+func (c *cluster) uses(part float64) error {
+	first := clock()/int64(per) + 2 // what is new may count as used for one
+	windows := int64(patience / per)
+	if c.control {
+		windows = 4
+	}
+	best := 0.0
+	for w := first; w < first+windows-1; w++ {
+		time.Sleep(time.Duration((w+2)*int64(per)-clock()) + transit)
+		got := float64(c.written("vendor").Arrived("", w*int64(per), (w+2)*int64(per))) / (2 * quota)
+		if best = max(best, got); got >= part {
+			c.t.Logf("%.3f of the quota used, of the windows %d and %d", got, w-first+1, w-first+2)
+			return nil
+		}
+	}
+	return fmt.Errorf("%.3f of the quota used in the best two of %d windows, want at least %v", best, windows, part)
+}
+
+// goesOn waits until a third of the quota is used of a whole window that begins from
+// now on.
+func (c *cluster) goesOn() error {
+	from := (clock()/int64(per) + 1) * int64(per)
+	return await("a third of a window is used", func() bool {
+		now := clock()
+		return now >= from && c.written("vendor").Arrived("", now/int64(per)*int64(per), now) >= quota/3
+	})
+}
