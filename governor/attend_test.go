@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/retry"
 )
@@ -213,7 +214,7 @@ func TestResultWithSeveralWhoWait(t *testing.T) {
 // once, in the right number of closures, nothing starts in a pause, and nothing is left.
 func TestWhoeverHasTheTurnServesEverybody(t *testing.T) {
 	refused := errors.New("too many")
-	for seed := range uint64(6) {
+	for seed := range uint64(effort.Times(4)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			slots := 1 + int(seed%4)
 			g, err := New(Config[string, int]{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -56,11 +57,12 @@ func maxMin(demand []int, capacity float64) []float64 {
 	return share
 }
 
-// A thousand tenants ask for 1 to 100 calls each within a hundred seconds, at
+// A hundred tenants ask for 1 to 100 calls each within a hundred seconds, at
 // quotas from a tenth of that up, of the host and of a bucket of it. Their
 // requests wait for much longer than Ageing, and that gives nobody more.
 func TestTenantsShareWhatTheVendorAdmits(t *testing.T) {
-	const tenants, seconds = 1000, 100
+	const seconds = 100
+	tenants := min(effort.Times(100), 1000)
 	demand, total := make([]int, tenants), 0
 	for i := range demand {
 		demand[i] = 1 + i*99/(tenants-1)
@@ -100,6 +102,7 @@ func TestTenantsShareWhatTheVendorAdmits(t *testing.T) {
 // Weights count in costs, whether a quota of the host or of a bucket is short.
 func TestTenantsShareByWeightAndCost(t *testing.T) {
 	weights := map[string]int{"one": 1, "two": 2, "four": 4}
+	lanes := [...]string{"0", "1", "2", "3"}
 	for _, per := range []throttle.Level{throttle.Host, throttle.Bucket} {
 		for _, costs := range []map[string]int{{"one": 1, "two": 1, "four": 1}, {"one": 7, "two": 1, "four": 3}} {
 			t.Run(fmt.Sprint(per, costs), func(t *testing.T) {
@@ -113,8 +116,8 @@ func TestTenantsShareByWeightAndCost(t *testing.T) {
 					for name, cost := range costs {
 						n := new(int)
 						got[name] = n
-						for i := range 20_000 {
-							lane := fmt.Sprint(i % len(name)) // more lanes are no more
+						for i := range 1000*weights[name]/cost + 500 { // more than the part of 7000 that it should get
+							lane := lanes[i%len(name)] // more lanes are no more
 							governor.Submit(t.Context(), g.With(governor.Ask{Tenant: name, Bucket: "b", Cost: cost}), lane, counting(n))
 						}
 					}
@@ -443,7 +446,7 @@ func TestTenantsThatComeAndGoLeaveNothing(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	round := func(k int) {
-		for i := range 20_000 {
+		for i := range 8000 {
 			a := governor.Ask{Tenant: fmt.Sprint("t", k, i), Bucket: fmt.Sprint("b", k, i), Priority: i % 7}
 			if _, err := governor.Do(t.Context(), g.With(a), fmt.Sprint("s", k, i%500), sleep(0)); err != nil {
 				t.Fatal(err)
@@ -476,7 +479,7 @@ func TestCancellingAndReturningNeitherGainNorLose(t *testing.T) {
 			feed := func(tenant string, n *int, cancel bool) {
 				view := g.With(governor.Ask{Tenant: tenant, Bucket: "b"})
 				var waiting []*governor.Request[int]
-				for i := range 20_000 {
+				for i := range 3500 {
 					for len(waiting) < 20 {
 						waiting = append(waiting, governor.Submit(t.Context(), view, fmt.Sprint(len(waiting)%3), counting(n)))
 					}
@@ -496,7 +499,7 @@ func TestCancellingAndReturningNeitherGainNorLose(t *testing.T) {
 				defer countingMu.Unlock()
 				return returns
 			}
-			for range 130 {
+			for range 20 {
 				before, start := read(), time.Now()
 				for range 40 {
 					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "returns", Bucket: "b"}), "", counting(&returns))

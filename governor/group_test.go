@@ -18,6 +18,7 @@ import (
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/throttle"
@@ -328,7 +329,7 @@ func TestGroupRemembersTheLearnedRate(t *testing.T) {
 func TestGroupIsBounded(t *testing.T) {
 	inGroup(t, func(c *plainGroupConfig, _ *governor.PlainConfig) { c.MaxHosts, c.IdleTimeout = 20, -1 }, func(t *testing.T, g *plainGroup, made *atomic.Int64) {
 		busy := governor.Submit(t.Context(), get(t, g, "busy"), "", sleep(time.Hour))
-		for i := range 1000 { // hostile: a new host each time
+		for i := range 300 { // hostile: a new host each time
 			h := get(t, g, fmt.Sprint("host", i))
 			if _, err := governor.Do(t.Context(), h, "", stamp(new(time.Time))); err != nil {
 				t.Fatal(err)
@@ -337,7 +338,7 @@ func TestGroupIsBounded(t *testing.T) {
 				t.Fatalf("%d governors", n)
 			}
 		}
-		if get(t, g, "busy").Stats().InFlight != 1 || made.Load() != 1001 {
+		if get(t, g, "busy").Stats().InFlight != 1 || made.Load() != 301 {
 			t.Errorf("%d made", made.Load())
 		}
 		busy.Cancel()
@@ -551,7 +552,7 @@ func TestReentrantCallThroughAnEvictedGovernor(t *testing.T) {
 // go: every request is answered, no host is called while it is cooling down, and never
 // by more than Workers.
 func TestGroupUnderChurn(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(effort.Times(2)) {
 		inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) {
 			c.MaxHosts, c.IdleTimeout = 3, 20*time.Millisecond
 			each.Workers, each.NoPace, each.MinCooldown = 2, true, time.Millisecond

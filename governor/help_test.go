@@ -69,7 +69,7 @@ func TestWhatIsLeftDuringAnothersTurnIsTakenUp(t *testing.T) {
 			for i := range 2 {
 				select {
 				case <-started:
-				case <-time.After(10 * time.Second): // only of a failure
+				case <-time.After(time.Minute): // only of a failure
 					t.Fatalf("%d of 2 started", i)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/retry"
@@ -55,7 +56,7 @@ func (l *leases) Report(p breaker.Permit, _ time.Time, _ breaker.Outcome, _ time
 // Whatever becomes of a call, on whichever path: slot, connection, permits and budget
 // are there again, and everything is counted once.
 func TestRandomCallsGiveEverythingBack(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(effort.Times(6)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { giveBack(t, seed) })
 		})

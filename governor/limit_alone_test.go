@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -48,7 +49,7 @@ func bothWays(t *testing.T, seed uint64, burst int, test func(t *testing.T, g *g
 // A Bucket that is the only limit is taken from in one step, and told of the same,
 // however late: what calls give back, and which are refused, does not depend on it.
 func TestABucketAloneIsToldTheSame(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(effort.Times(2)) {
 		bothWays(t, seed, 8, func(t *testing.T, g *governor.Plain, r *rand.Rand, look func()) {
 			for range 100 {
 				ask := governor.Ask{Cost: r.IntN(5)}
@@ -77,7 +78,7 @@ func TestABucketAloneIsToldTheSame(t *testing.T) {
 
 // Nor does it when calls end while others run whose true cost is not known yet.
 func TestABucketAloneGetsAllBackWhileOthersRun(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(effort.Times(15)) {
 		bothWays(t, seed, 40, func(t *testing.T, g *governor.Plain, r *rand.Rand, look func()) {
 			var wg sync.WaitGroup
 			defer wg.Wait()

@@ -13,6 +13,7 @@ import (
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
@@ -61,14 +62,15 @@ func TestLaneThatNeedsTwoBusyLimitsIsNotStarved(t *testing.T) {
 					c.NoPace, c.Limits = true, []governor.Limit{{Per: throttle.Tenant, Limiter: tenants}, {Per: throttle.Bucket, Limiter: buckets}}
 				}, func(t *testing.T, g *governor.Plain) {
 					var tenant, bucket, both int
-					for i := range 4000 {
-						governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "x", Bucket: fmt.Sprint(i % others)}), "", counting(&tenant))
-						governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint(i % others), Bucket: "y"}), "", counting(&bucket))
+					const seconds = 250
+					for i := range int(1.5 * seconds * max(rates[0], rates[1])) { // more than can start
+						name := fmt.Sprint(i % others)
+						governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "x", Bucket: name}), "", counting(&tenant))
+						governor.Submit(t.Context(), g.With(governor.Ask{Tenant: name, Bucket: "y"}), "", counting(&bucket))
 					}
-					for range 1000 {
+					for range int(1.5 * seconds * min(rates[0], rates[1])) {
 						governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "x", Bucket: "y"}), "", counting(&both))
 					}
-					const seconds = 400
 					time.Sleep(seconds * time.Second)
 					synctest.Wait()
 					g.Pause()
@@ -141,7 +143,7 @@ func TestKeptSlotIsNotWaitedForInLine(t *testing.T) {
 
 // Whatever is cancelled, paused, limited and cooling meanwhile, all end that can.
 func TestLinesForSeveralLimitsComeToAnEnd(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(effort.Times(3)) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		var limits []governor.Limit
 		for _, per := range []throttle.Level{throttle.Host, throttle.Selector, throttle.Tenant, throttle.Bucket} {
@@ -204,7 +206,7 @@ func TestTenantsOfOneLaneShareALimitByWeightAndCost(t *testing.T) {
 		c.Limits = []governor.Limit{{Per: throttle.Bucket, Limiter: b}}
 	}, func(t *testing.T, g *governor.Plain) {
 		got := map[string]*int{"one": new(int), "two": new(int), "four": new(int)}
-		for range 10_000 {
+		for range 3000 {
 			for name, n := range got {
 				governor.Submit(t.Context(), g.With(governor.Ask{Tenant: name, Bucket: "b", Cost: costs[name]}), "", counting(n))
 			}

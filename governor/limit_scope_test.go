@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -86,7 +87,7 @@ func TestChangeOfAScopeCostsAsMuchAsItAdmitsHoweverManyWait(t *testing.T) {
 // The slow reference: when the actor has come to rest no lane is kept back of which a
 // look at its scopes, and at its tenant's limit, says that it may go.
 func TestNoLaneWaitsThatMayGo(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(effort.Times(3)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 11))
 			limit, err := limiter.NewBucket(limiter.BucketConfig{Rate: 5, Burst: 2})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // pause is a closure for Map that takes as many seconds as its input says, and
@@ -328,7 +329,7 @@ func TestMapInsideAClosure(t *testing.T) {
 // Whatever happens to them, each input that was read is answered once, with what it
 // came to, unless the loop left.
 func TestMapAnswersEachInputOnce(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(effort.Times(8)) {
 		bubble(t, func(c *governor.PlainConfig) {
 			c.Workers, c.MaxQueue = 3, 5
 			c.Overflow = governor.Overflow(seed % 4)

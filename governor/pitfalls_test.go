@@ -24,6 +24,7 @@ import (
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -190,7 +191,7 @@ func TestProbeThatNeverStartsIsFollowedByAnotherAtOnce(t *testing.T) {
 // Whatever became of the probes before, a later healthy call passes, and traffic
 // comes back.
 func TestAfterAnyMixOfProbesAHealthyCallPasses(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(effort.Times(6)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			s := &turnstile{}
@@ -347,17 +348,14 @@ func TestCancelledProbeProvesNothing(t *testing.T) {
 // the word, or it never runs and the error says so. Slots and connections are
 // all there afterwards.
 func TestCancelRacingWithTheStartHasOneWinner(t *testing.T) {
-	rounds := 100_000
-	if testing.Short() {
-		rounds = 10_000
-	}
+	rounds := effort.Times(10_000)
 	const workers = 4
 	g, err := governor.New(governor.Config[string, *conn]{Name: "x", NoPace: true, Workers: workers, CloseGrace: time.Second, Pool: poolOf(workers)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	patience, enough := context.WithTimeout(t.Context(), time.Minute)
+	patience, enough := context.WithTimeout(t.Context(), time.Duration(effort.Times(10))*time.Minute)
 	defer enough()
 	var ran, refused atomic.Int64
 	var wg sync.WaitGroup
@@ -414,7 +412,7 @@ func TestCancelRacingWithTheStartHasOneWinner(t *testing.T) {
 				select {
 				case <-together:
 					return 1, nil
-				case <-time.After(10 * time.Second):
+				case <-time.After(time.Minute):
 					return 0, fmt.Errorf("only %d of %d slots are there", there.Load(), workers)
 				}
 			})
@@ -432,10 +430,7 @@ func TestCancelRacingWithTheStartHasOneWinner(t *testing.T) {
 // Whatever meets Close is run to its end, or refused: nothing is in between, and
 // nothing is left.
 func TestSubmitRacingWithCloseHasOneOutcome(t *testing.T) {
-	rounds := 3000
-	if testing.Short() {
-		rounds = 300
-	}
+	rounds := effort.Times(300)
 	var ran, refused atomic.Int64
 	for round := range rounds {
 		g, err := governor.New(governor.PlainConfig{Name: "x", NoPace: true, Workers: 2, MaxQueue: 3})
@@ -450,7 +445,7 @@ func TestSubmitRacingWithCloseHasOneOutcome(t *testing.T) {
 					r := governor.Submit(context.Background(), g, "", governor.Func(func(context.Context) (int, error) { runs++; return 1, nil }))
 					select {
 					case <-r.Done():
-					case <-time.After(20 * time.Second):
+					case <-time.After(time.Minute):
 						t.Errorf("a request is %v for ever", r.State())
 						return
 					}
@@ -764,7 +759,7 @@ func TestWallClockIsNeverCounted(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Error(err)
 	}
-	for range 1000 { // listeners are heard a moment later
+	for range 60_000 { // listeners are heard a moment later
 		if rec.Count(event.Closed) > 0 {
 			break
 		}

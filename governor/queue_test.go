@@ -13,6 +13,7 @@ import (
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -324,8 +325,8 @@ func TestEndedContextTakesNoPermit(t *testing.T) {
 	})
 }
 
-func TestAHundredThousandWaitWithoutAGoroutine(t *testing.T) {
-	const n = 100_000
+func TestManyWaitWithoutAGoroutine(t *testing.T) {
+	n := effort.Times(20_000)
 	bubble(t, func(c *governor.PlainConfig) { c.MaxQueue, c.Workers = n, 1 }, func(t *testing.T, g *governor.Plain) {
 		g.Pause()
 		before := runtime.NumGoroutine()
@@ -499,7 +500,7 @@ func TestTooManyKeys(t *testing.T) {
 
 func TestIdleSelectorsAreForgotten(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.MaxKeys = 100 }, func(t *testing.T, g *governor.Plain) {
-		for i := range 10_000 {
+		for i := range 2000 {
 			if _, err := governor.Do(t.Context(), g, fmt.Sprint(i), sleep(0)); err != nil {
 				t.Fatalf("selector %d: %v", i, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 	"github.com/stretchr/testify/require"
@@ -13,7 +14,7 @@ import (
 
 // What was submitted a moment ago waits, too.
 func TestWaitingBehindWhatHasJustBeenSubmittedIsRefused(t *testing.T) {
-	for range 200 {
+	for range effort.Times(20) {
 		synctest.Test(t, func(t *testing.T) {
 			l, err := limiter.NewConcurrency(limiter.ConcurrencyConfig{Limit: 3})
 			require.NoError(t, err)

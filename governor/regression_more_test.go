@@ -240,7 +240,7 @@ func (exiting) Report(breaker.Permit, time.Time, breaker.Outcome, time.Duration)
 func TestReportThatExitsTheGoroutineLosesNothing(t *testing.T) {
 	for name, ask := range map[string]governor.Ask{"plain": {}, "KeepConn": {KeepConn: true}} {
 		t.Run(name, func(t *testing.T) {
-			g, err := governor.New(governor.Config[string, *conn]{Name: "x", NoPace: true, Breaker: exiting{}, CloseGrace: 200 * time.Millisecond,
+			g, err := governor.New(governor.Config[string, *conn]{Name: "x", NoPace: true, Breaker: exiting{}, CloseGrace: time.Minute,
 				Retry: &retry.Config{Backoff: backoff.Constant(time.Millisecond)},
 				Pool: &pool.Config[string, *conn]{
 					Open: func(context.Context, string) (*conn, error) { return &conn{}, nil },
@@ -251,8 +251,8 @@ func TestReportThatExitsTheGoroutineLosesNothing(t *testing.T) {
 			r := governor.Submit(t.Context(), g.With(ask), "a", func(context.Context, *conn) (int, error) { return 0, errors.New("500") })
 			select {
 			case <-r.Done():
-			case <-time.After(time.Second):
-				t.Errorf("not complete after 1s, state %v", r.State())
+			case <-time.After(time.Minute):
+				t.Errorf("not complete after a minute, state %v", r.State())
 			}
 			if err := g.Close(); err != nil {
 				t.Errorf("Close: %v; %+v", err, g.Stats().Pool)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -20,7 +21,7 @@ import (
 // goroutines; others learn, clear, export and look. Every request completes, what
 // is held is released, and cooldowns end.
 func TestRandomReports(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(effort.Times(3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			atOnce, err := limiter.NewConcurrency(limiter.ConcurrencyConfig{Limit: 3})
 			if err != nil {

@@ -273,12 +273,12 @@ func (s *soak) verify() {
 	}
 }
 
-// TestSoak sends FLYBALL_SOAK requests, 20,000 by default, through governors
+// TestSoak sends FLYBALL_SOAK requests, 3,000 by default, twice through governors
 // under random signals, panics, Goexit, cancellation, failing and hanging dials,
 // and Close in mid-flight. Every request completes exactly once and nothing is
 // left behind.
 func TestSoak(t *testing.T) {
-	total := 20_000
+	total := 3000
 	if v := os.Getenv("FLYBALL_SOAK"); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil {
@@ -286,18 +286,16 @@ func TestSoak(t *testing.T) {
 		}
 		total = n
 	}
-	if testing.Short() {
-		total = 5_000
-	}
 	before := runtime.NumGoroutine()
 	sizes := []struct{ workers, conns int }{{1, 1}, {4, 2}, {8, 8}, {64, 16}}
+	most := min(10_000, (total+len(sizes)-1)/len(sizes)) // of one governor: each size has its turn
 	for i := 0; total > 0 && !t.Failed(); i++ {
-		n := min(total, 10_000)
+		n := min(total, most)
 		total -= n
 		soakOne(t, n, sizes[i%len(sizes)].workers, sizes[i%len(sizes)].conns, 0, i%2 == 1)
 		soakOne(t, n, sizes[i%len(sizes)].workers, sizes[i%len(sizes)].conns, 95, i%2 == 1)
 	}
-	for range 100 {
+	for range 3000 { // a minute, which only a failure takes
 		if runtime.NumGoroutine() <= before {
 			return
 		}
@@ -313,9 +311,10 @@ func soakOne(t *testing.T, n, workers, conns, alone int, closeMidway bool) {
 	stop := make(chan struct{})
 	var operator, clients sync.WaitGroup
 	operator.Go(func() { s.operate(stop) })
-	clients.Go(func() { s.submit(n) })
+	sent := make(chan struct{})
+	clients.Go(func() { s.submit(n); close(sent) })
 	if closeMidway {
-		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		s.await(sent, rand.Uint64N(uint64(n)/2+1))
 		if err := s.g.Close(); err != nil {
 			t.Error(err)
 		}
@@ -334,6 +333,17 @@ func soakOne(t *testing.T, n, workers, conns, alone int, closeMidway bool) {
 	}
 	if n := s.open.Load(); n != 0 {
 		t.Errorf("%d connections are left", n)
+	}
+}
+
+// await waits until so many are submitted, or all are sent.
+func (s *soak) await(sent <-chan struct{}, submitted uint64) {
+	for s.g.Stats().Submitted < submitted {
+		select {
+		case <-sent:
+			return
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 

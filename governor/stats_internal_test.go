@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flyball-go/flyball/governor/internal/sched"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/throttle"
 )
 
 // The slow reference counts what is in the lanes.
 func TestCensusIsThatOfALookAtEveryLane(t *testing.T) {
 	const most = 10
-	for seed := range uint64(30) {
+	for seed := range uint64(effort.Times(2)) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		s := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
 		sel := &selector{name: "s"}

@@ -14,6 +14,7 @@ import (
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -55,7 +56,7 @@ func TestStatsAgreeAtAnyMoment(t *testing.T) {
 			})
 		}
 		var last governor.Stats
-		for range 3000 {
+		for range effort.Times(500) {
 			s := g.Stats()
 			for what, ok := range map[string]bool{
 				"more done or queued than submitted": s.Succeeded+s.Failed+s.Dropped+uint64(s.Queued) <= s.Submitted,

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // The slow reference looks at every lane.
 func TestEldestIsThatOfALookAtEveryLane(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(effort.Times(2)) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		s := &Scheduler{Count: func(int) {}, Elders: NewElders()}
 		lanes := make(map[Kind]*lineup)
