@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 func TestCombine(t *testing.T) {
@@ -149,7 +151,7 @@ func randomPair(r *rand.Rand, depth int) (Schedule, model) {
 
 func TestCombinationsMatchTheStatefulModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 5000 {
+	for range effort.Times(500) {
 		s, m := randomPair(r, 4)
 		step := Step{Attempt: 1}
 		for range 40 {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // The counter within clean may overflow at any time, and nothing is lost.
@@ -145,7 +147,7 @@ func TestWindowsAgreeWithAList(t *testing.T) {
 		second int64
 		m      mark
 	}
-	for seed := range uint64(300) {
+	for seed := range uint64(effort.Times(15)) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		size := 1 + r.IntN(12)
 		byTime := seed%2 == 0

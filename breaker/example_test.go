@@ -61,13 +61,13 @@ func ExampleConfig_consecutive() {
 	b, _ := breaker.New(breaker.Config{
 		Consecutive:   5,
 		HalfOpenCalls: 1,
-		OpenFor:       backoff.Exponential{Initial: 5 * time.Second, Max: 10 * time.Minute},
+		OpenFor:       backoff.Exponential{Initial: time.Minute, Max: time.Hour},
 	})
 	for range 5 {
 		_, _ = breaker.Do(context.Background(), b, func(context.Context) (int, error) { return 0, errors.New("down") })
 	}
-	fmt.Println(b.State(), time.Until(b.Stats().Until).Round(time.Second))
-	// Output: open 5s
+	fmt.Println(b.State(), time.Until(b.Stats().Until).Round(time.Minute))
+	// Output: open 1m0s
 }
 
 // The more has failed, the longer it is left alone.
@@ -86,7 +86,7 @@ func ExampleConfig_openDelay() {
 			return 0, errors.New("down")
 		})
 	}
-	fmt.Println(b.State(), time.Until(b.Stats().Until).Round(time.Second))
+	fmt.Println(b.State(), time.Until(b.Stats().Until).Round(15*time.Second))
 	// Output: open 45s
 }
 

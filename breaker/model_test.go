@@ -12,6 +12,7 @@ import (
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // model is a breaker that is slow and plain: it keeps every outcome and counts
@@ -330,11 +331,7 @@ func randomConfig(r *rand.Rand) breaker.Config {
 
 // Whatever happens, in whatever order, the breaker is where the model is.
 func TestAgreesWithAModel(t *testing.T) {
-	seeds := uint64(1500)
-	if testing.Short() {
-		seeds = 200
-	}
-	for seed := range seeds {
+	for seed := range uint64(effort.Times(75)) {
 		synctest.Test(t, func(t *testing.T) { agree(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

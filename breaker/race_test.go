@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // together runs fn on n goroutines that begin at once.
@@ -23,7 +24,7 @@ func together(n int, fn func(i int)) {
 }
 
 func TestNoMoreTrialsThanPermittedRunAtOnce(t *testing.T) {
-	for range 200 {
+	for range effort.Times(20) {
 		b := newBreaker(t, breaker.Config{HalfOpenCalls: 3})
 		transition(t, b, breaker.Open)
 		later := time.Now().Add(time.Minute)
@@ -44,7 +45,7 @@ func TestNoMoreTrialsThanPermittedRunAtOnce(t *testing.T) {
 
 // Counting without the lock loses nothing, and neither does reading meanwhile.
 func TestCallsAtOnceAreAllCounted(t *testing.T) {
-	const each = 3000
+	each := 100 * effort.Times(5)
 	for name, tt := range map[string]struct {
 		cfg                 breaker.Config
 		failures            int // of a hundred calls
@@ -89,7 +90,7 @@ func TestCallsAtOnceAreAllCounted(t *testing.T) {
 
 // Who loses the race for the counter tries again: in so many calls there are losers.
 func TestWhoLosesTheRaceForTheCounterIsCounted(t *testing.T) {
-	const each = 1 << 19
+	each := effort.Times(1 << 15)
 	now := time.Now()
 	b := newBreaker(t, breaker.Config{WindowTime: time.Hour})
 	together(3, func(int) {
@@ -106,13 +107,9 @@ func TestWhoLosesTheRaceForTheCounterIsCounted(t *testing.T) {
 // While the state changes all the time, a call counts in the one in which it
 // began, or not at all.
 func TestCallsOfOlderStatesNeverCount(t *testing.T) {
-	rounds := 300
-	if testing.Short() {
-		rounds = 30
-	}
 	for _, cfg := range []breaker.Config{{Window: 1000}, {WindowTime: time.Hour}} {
 		b := newBreaker(t, cfg)
-		for range rounds {
+		for range effort.Times(15) {
 			var reported sync.Map // breaker.Permit -> *atomic.Int64
 			together(5, func(g int) {
 				if g == 0 {
@@ -143,7 +140,7 @@ func TestCallsOfOlderStatesNeverCount(t *testing.T) {
 
 // Everything at once, from many goroutines; then nothing is missing.
 func TestRandomActionsAtOnce(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(effort.Times(4)) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := randomConfig(rand.New(rand.NewPCG(seed, 3)))
 			var r recorder

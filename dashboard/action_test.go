@@ -151,7 +151,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 // until waits for what another goroutine is about to do.
 func until(t *testing.T, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not come")
 		}

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unsafe"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // A recorder is a listener that keeps what it heard.
@@ -401,7 +403,7 @@ func TestNoCallBeginsAfterStop(t *testing.T) {
 			b.Emit(Event{Kind: Retry})
 		}
 	})
-	for range 2000 {
+	for range effort.Times(300) {
 		var after atomic.Int32
 		var stopped atomic.Bool
 		stop := b.Listen(func(Event) {

@@ -39,7 +39,7 @@ func TestCloseOfATransportWithOneGovernorLeavesNoConnection(t *testing.T) {
 	}
 	select {
 	case <-closed:
-	case <-time.After(3 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("a connection of the Transport is still there")
 	}
 }

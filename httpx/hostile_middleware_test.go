@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,11 +42,22 @@ func TestHandlerDoesNotBeginWhenTheAnswerIsGiven(t *testing.T) {
 
 // Many libraries look for an http.Hijacker.
 func TestConnectionIsTakenOverBehindMiddleware(t *testing.T) {
-	limit, err := policy.NewTimeout(policy.TimeoutConfig{After: 10 * time.Millisecond})
+	for after := 10 * time.Millisecond; !takenOver(t, after); after *= 2 {
+		if after > time.Minute {
+			t.Fatal("no time is long enough")
+		}
+	}
+}
+
+// takenOver reports whether the connection was taken over before the timeout, which a
+// busy machine may not do.
+func takenOver(t *testing.T, after time.Duration) bool {
+	limit, err := policy.NewTimeout(policy.TimeoutConfig{After: after})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log strings.Builder
+	var taken atomic.Bool
 	srv := httptest.NewUnstartedServer(Middleware(policy.Chain(limit))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, ok := w.(http.Hijacker)
 		if !ok {
@@ -54,9 +66,12 @@ func TestConnectionIsTakenOverBehindMiddleware(t *testing.T) {
 		}
 		conn, _, err := h.Hijack()
 		if err != nil {
-			t.Error(err)
+			if r.Context().Err() == nil {
+				t.Error(err)
+			}
 			return
 		}
+		taken.Store(true)
 		defer conn.Close()
 		<-r.Context().Done() // a long conversation
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmine")
@@ -67,14 +82,16 @@ func TestConnectionIsTakenOverBehindMiddleware(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, resp); got != "mine" {
-		t.Errorf("%q", got)
-	}
+	got := read(t, resp)
 	http.DefaultClient.CloseIdleConnections()
 	srv.Close()
+	if taken.Load() && got != "mine" {
+		t.Errorf("%q", got)
+	}
 	if log.Len() > 0 {
 		t.Error("the server complains: " + log.String())
 	}
+	return taken.Load()
 }
 
 // A handler that is left behind by a timeout writes to nobody's answer.

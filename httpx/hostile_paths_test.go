@@ -163,7 +163,7 @@ func TestRedirectToAnotherHostNeedsNoSecondSlot(t *testing.T) {
 		"a governor each": {Host: workers(1)}, "one governor": {Governor: one}, "one host at a time": {Host: workers(1), MaxHosts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &http.Client{Transport: transport(t, cfg), Timeout: 10 * time.Second}
+			c := &http.Client{Transport: transport(t, cfg), Timeout: time.Minute}
 			for range 3 {
 				resp, err := c.Post(first.URL, "text/plain", strings.NewReader("the body"))
 				if err != nil {

@@ -24,9 +24,9 @@ import (
 	"github.com/flyball-go/flyball/retry"
 )
 
-const megabytes = 10 << 20
+const megabytes = 5 << 20 // more than HTTP/2 has on its way
 
-// slow writes 10 MB in many pieces; ?fail says how many of the first answers are 503.
+// slow writes megabytes in many pieces; ?fail says how many of the first answers are 503.
 type slow struct {
 	calls sync.Map
 	sum   [32]byte
@@ -89,7 +89,7 @@ func TestLongBodiesSurviveRetriesHedgesAndTimeouts(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				var wg sync.WaitGroup
-				for i := range 3 {
+				for i := range 2 {
 					wg.Go(func() {
 						url := fmt.Sprintf("%s/%s/%d", s.URL, strings.ReplaceAll(name, " ", ""), i)
 						if name != "hedge" && name != "hedge around the governed" {
@@ -142,8 +142,10 @@ func TestCancelledRequestsLeaveNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st := g.Stats(); st.InFlight != 0 {
-			t.Errorf("%d slots are still taken", st.InFlight)
+		for end := time.Now().Add(time.Minute); g.Stats().InFlight != 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d slots are still taken", g.Stats().InFlight)
+			}
 		}
 	})
 }
@@ -289,21 +291,26 @@ func TestTimeouts(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	}, func(t *testing.T, s server) {
-		for name, cfg := range map[string]Config{
-			"header":  {HeaderTimeout: 20 * time.Millisecond, Base: s.audit.base},
-			"attempt": {AttemptTimeout: 20 * time.Millisecond},
-			"whole":   {Timeout: 20 * time.Millisecond, Retry: &Retry{Attempts: -1, Backoff: nil}},
+		for name, within := range map[string]func(d time.Duration) Config{
+			"header":  func(d time.Duration) Config { return Config{HeaderTimeout: d, Base: s.audit.base} },
+			"attempt": func(d time.Duration) Config { return Config{AttemptTimeout: d} },
+			"whole":   func(d time.Duration) Config { return Config{Timeout: d, Retry: &Retry{Attempts: -1, Backoff: nil}} },
 		} {
-			tr := s.transport(t, cfg)
-			c := &http.Client{Transport: tr}
-			_, err := c.Get(s.URL)
-			if e, ok := errors.AsType[net.Error](err); !ok || !e.Timeout() {
+			timeout := func(err error) bool { e, ok := errors.AsType[net.Error](err); return ok && e.Timeout() }
+			d := 20 * time.Millisecond
+			c := &http.Client{Transport: s.transport(t, within(d))}
+			if _, err := c.Get(s.URL); !timeout(err) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if name == "header" {
 				continue
 			}
 			resp, err := c.Get(s.URL + "/body")
+			for timeout(err) && d < time.Minute { // before the header came, on a busy machine
+				d *= 2
+				c.Transport = s.transport(t, within(d))
+				resp, err = c.Get(s.URL + "/body")
+			}
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -62,7 +63,7 @@ func crowded(t *testing.T, c *AdaptiveConcurrency, seed uint64, from time.Durati
 
 func TestAdaptiveConcurrencyFindsWhatAServerDoes(t *testing.T) {
 	for _, does := range []float64{5, 20, 100, 400} {
-		for seed := range uint64(3) {
+		for seed := range uint64(effort.Times(1)) {
 			c := newConcurrency(t, AdaptiveConcurrencyConfig{})
 			got := crowded(t, c, seed, 0, 60_000, func(time.Duration) float64 { return does })
 			t.Logf("a server for %v: limit %.0f", does, got)

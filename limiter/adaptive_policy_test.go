@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
@@ -146,7 +147,7 @@ func TestConcurrencyPolicyDoesNotCountTheWaitAsLatency(t *testing.T) {
 // TestConcurrencyPolicyLosesNoRoom does at random what callers do: calls of all
 // lengths and ends, contexts that end at any time.
 func TestConcurrencyPolicyLosesNoRoom(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(effort.Times(3)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 21))
 			limit := 1 + r.IntN(4)

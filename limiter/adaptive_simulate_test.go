@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // The simulation drives an Adaptive as a governor does, against a vendor that pauses
@@ -398,7 +400,7 @@ func (w world) with(change func(*world)) world {
 }
 
 func TestAdaptiveInSimulation(t *testing.T) {
-	const seeds = 10
+	seeds := effort.Times(1)
 	start := func(w world, rate float64) world {
 		w.pace.Start = rate
 		return w
@@ -423,6 +425,7 @@ func TestAdaptiveInSimulation(t *testing.T) {
 		w.demand, w.calls = rate, 20000
 		return w
 	}
+	reached := map[string]float64{} // goodput by name
 	for _, c := range []struct {
 		name    string
 		w       world
@@ -461,19 +464,16 @@ func TestAdaptiveInSimulation(t *testing.T) {
 		{"300 in any minute", minute, 0.75, 0.005},
 		{"300 in any minute, unpaced start", start(minute, 0), 0.65, 0.005},
 	} {
-		n := seeds
-		if c.w.calls > 20_000 {
-			n = 2
-		}
-		worst, mean := many(c.w, n)
+		worst, mean := many(c.w, seeds)
 		goodput, least := mean.goodput, worst.goodput
 		if c.w.change != 0 {
 			goodput, least = mean.late, worst.late
 		}
 		refused := float64(mean.refused) / float64(mean.sent)
 		t.Logf("%-36s goodput %5.1f %% (least %5.1f)  refused %.2f %% (%.1f a run, at most %d)  cooldowns %.1f  escalations %d  %8.1f s  rate %.4g",
-			c.name, 100*goodput, 100*least, 100*refused, float64(mean.refused)/float64(n), worst.refused,
-			float64(mean.cuts)/float64(n), worst.escalated, mean.elapsed.Seconds(), mean.rate)
+			c.name, 100*goodput, 100*least, 100*refused, float64(mean.refused)/float64(seeds), worst.refused,
+			float64(mean.cuts)/float64(seeds), worst.escalated, mean.elapsed.Seconds(), mean.rate)
+		reached[c.name] = goodput
 		if worst.done != c.w.calls {
 			t.Errorf("%s: only %d of %d calls done", c.name, worst.done, c.w.calls)
 		}
@@ -487,19 +487,10 @@ func TestAdaptiveInSimulation(t *testing.T) {
 			t.Errorf("%s: %d escalations", c.name, worst.escalated)
 		}
 	}
-}
-
-// TestAdaptiveDoesNotDependOnTheWorkers compares what different numbers of workers
-// reach.
-func TestAdaptiveDoesNotDependOnTheWorkers(t *testing.T) {
-	for _, burst := range []float64{20, 5} {
-		least, most := math.Inf(1), 0.0
-		for _, n := range []int{8, 16, 64} {
-			_, mean := many(demo.with(func(w *world) { w.burst, w.workers = burst, n }), 10)
-			least, most = min(least, mean.goodput), max(most, mean.goodput)
-		}
-		if most-least > 0.05 {
-			t.Errorf("burst %v: goodput from %.3f to %.3f", burst, least, most)
+	for _, burst := range []string{"burst 20", "burst 5"} {
+		a, b, c := reached[burst+", 8 workers"], reached[burst+", 16 workers"], reached[burst+", 64 workers"]
+		if least, most := min(a, b, c), max(a, b, c); most-least > 0.05 {
+			t.Errorf("%s: goodput depends on the number of workers, from %.3f to %.3f", burst, least, most)
 		}
 	}
 }
@@ -515,7 +506,7 @@ func TestAdaptiveFindsTheRate(t *testing.T) {
 		if w.qps < 50 {
 			w.calls = int(2000 * w.qps)
 		}
-		for seed := range uint64(5) {
+		for seed := range uint64(effort.Times(1)) {
 			w.seed = seed
 			if o := simulate(w); o.rate < 0.96*w.qps || o.rate > 1.10*w.qps {
 				t.Errorf("qps %v burst %v start %v seed %d: the rate is %.4g", w.qps, w.burst, w.pace.Start, seed, o.rate)

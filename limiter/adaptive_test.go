@@ -307,7 +307,7 @@ func TestCurve(t *testing.T) {
 	for _, c := range []curve{{plateau: 100, rise: 2}, {plateau: 100, depth: 0.1, rise: 2}, {plateau: 7, depth: 0.4, rise: 30}} {
 		for _, grown := range []float64{0.1, 1, 2.5} {
 			for _, share := range []float64{0.3, 0.9, 1, 1.05, 1.6} {
-				q, steps, sum := share*c.plateau, 100_000, 0.0
+				q, steps, sum := share*c.plateau, 10_000, 0.0
 				step := grown * c.rise / float64(steps)
 				for i := range steps {
 					c.grown = (float64(i) + 0.5) * step

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 var _ Counter = (*Bucket)(nil)
@@ -147,7 +149,7 @@ func (m *limits) set(burst int) {
 }
 
 func TestBucketHasAsManyPermitsAsBeforeARaise(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(effort.Times(15)) {
 		r := rand.New(rand.NewPCG(seed, 62))
 		m, now := &limits{burst: 50}, epoch
 		b := newBucket(t, BucketConfig{Rate: 100, Burst: 5})
@@ -216,7 +218,7 @@ func TestRescaleLosesNanoseconds(t *testing.T) {
 		x := units(s.ns)
 		return new(big.Rat).SetFrac(x.Add(x, new(big.Int).SetUint64(s.frac)), units(1))
 	}
-	for range 100_000 {
+	for range effort.Times(5000) {
 		rate := func() float64 { return math.Exp(r.Float64()*40 - 20) }
 		from, to := perPermit(rate()), perPermit(rate())
 		missing := span{r.Uint64N(1 << (1 + r.IntN(40))), r.Uint64()}
@@ -237,7 +239,7 @@ func TestRescaleLosesNanoseconds(t *testing.T) {
 // TestBucketKeepsItsEnvelopeThroughChanges checks every window against the largest
 // burst and the rates in force in it, with costs corrected by settlements.
 func TestBucketKeepsItsEnvelopeThroughChanges(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(effort.Times(10)) {
 		r := rand.New(rand.NewPCG(seed, 60))
 		rate, burst := float64(1+r.IntN(20)), 1+r.IntN(9)
 		b := newBucket(t, BucketConfig{Rate: rate, Burst: burst})

@@ -4,13 +4,15 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // TryTake is the three methods that it stands for, also in what can be given back
 // after it.
 func TestBucketTakesInOneStep(t *testing.T) {
 	keys := []string{"", "a", "b"}
-	for seed := range uint64(200) {
+	for seed := range uint64(effort.Times(10)) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		cfg := BucketConfig{Rate: 10, Burst: 1 + r.IntN(6), MaxKeys: 2}
 		one, three := newBucket(t, cfg), newBucket(t, cfg)

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // kind is a limiter to be tested and the slow exact model of what it admits, from
@@ -44,19 +48,21 @@ func sum(log []taken, from, to int64) (n int) {
 
 func made[L Limiter](l L, err error) (Limiter, error) { return l, err }
 
-// leaked reports whether everything has flowed out at now. Times are in units of
-// 2^-64 ns.
+// leaked reports whether everything has flowed out at now. That is at ns nanoseconds
+// and frac*2^-64 of one.
 func leaked(log []taken, now int64, rate float64) bool {
-	free, s := new(big.Int), perPermit(rate)
-	interval := units(s.ns)
-	interval.Add(interval, new(big.Int).SetUint64(s.frac))
+	var ns, frac uint64
+	interval := perPermit(rate)
 	for _, x := range log {
-		if at := units(uint64(x.at)); free.Cmp(at) < 0 {
-			free = at
+		if at := uint64(x.at); ns < at {
+			ns, frac = at, 0
 		}
-		free.Add(free, new(big.Int).Mul(interval, big.NewInt(int64(x.cost))))
+		hi, lo := bits.Mul64(interval.frac, uint64(x.cost))
+		var carry uint64
+		frac, carry = bits.Add64(frac, lo, 0)
+		ns += interval.ns*uint64(x.cost) + hi + carry
 	}
-	return free.Cmp(units(uint64(now))) <= 0
+	return ns < uint64(now) || ns == uint64(now) && frac == 0
 }
 
 func units(ns uint64) *big.Int {
@@ -144,8 +150,8 @@ var kinds = []kind{
 func TestKindsAreTheirModels(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			admitted, full := 0, 0
-			for seed := range uint64(40) {
+			admitted, full, seeds := 0, 0, effort.Times(5)
+			for seed := range uint64(seeds) {
 				r := rand.New(rand.NewPCG(seed, 5))
 				const room, keys = 3, 5
 				l := k.new(t, room)
@@ -208,7 +214,7 @@ func TestKindsAreTheirModels(t *testing.T) {
 					}
 				}
 			}
-			if admitted < 1000 || full < 1000 {
+			if admitted < 25*seeds || full < 25*seeds {
 				t.Errorf("%d admitted, %d not: the test tests little", admitted, full)
 			}
 		})
@@ -222,7 +228,7 @@ func TestKindsGiveNothingBackTwice(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			gave, could := 0, 0
-			for seed := range uint64(300) {
+			for seed := range uint64(effort.Times(15)) {
 				r := rand.New(rand.NewPCG(seed, 6))
 				l := k.new(t, 0)
 				l.Wait(epoch, "", 1)
@@ -327,7 +333,7 @@ func TestSlidingWindowsHoldNoMore(t *testing.T) {
 	}{{"SlidingLog", 1050, 7}, {"SlidingCounter", 1000, 7}, {"Approx", 1000, 13}, {"FixedWindow", 1000, 14}} {
 		k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == c.kind })]
 		worst := 0
-		for seed := range uint64(300) {
+		for seed := range uint64(effort.Times(15)) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			l := k.new(t, 0)
 			l.Wait(epoch, "", 1)
@@ -527,8 +533,8 @@ func TestKeysAreForgotten(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			l := k.new(t, 1000)
 			now, refused := epoch, 0
-			for i := range 100_000 {
-				key := fmt.Sprint(i)
+			for i := range effort.Times(10_000) {
+				key := strconv.Itoa(i)
 				d := l.Wait(now, key, 3)
 				if d > 0 {
 					refused++

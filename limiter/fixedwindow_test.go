@@ -9,6 +9,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 func newFixedWindow(t testing.TB, cfg FixedWindowConfig) *FixedWindow {
@@ -93,7 +95,7 @@ func TestFixedWindowTraces(t *testing.T) {
 // TestFixedWindowSetLimit changes the limit at random times: each window holds
 // what the limit gives and, of reservations, what had been given before.
 func TestFixedWindowSetLimit(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(effort.Times(15)) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		const period = 1000
 		reserves := r.IntN(2) == 0

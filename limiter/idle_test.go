@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // A limiter is idle when the log of every key says that it might as well never have
@@ -12,8 +14,8 @@ import (
 func TestIdle(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			busy, idle := 0, 0
-			for seed := range uint64(40) {
+			busy, idle, seeds := 0, 0, effort.Times(4)
+			for seed := range uint64(seeds) {
 				rnd, l := rand.New(rand.NewPCG(seed, 7)), k.new(t, 0)
 				l.Wait(epoch, "", 1) // time begins
 				logs, now := make([][]taken, 3), int64(0)
@@ -41,7 +43,7 @@ func TestIdle(t *testing.T) {
 					}
 				}
 			}
-			if busy < 100 || idle < 100 {
+			if busy < 3*seeds || idle < 3*seeds {
 				t.Errorf("busy %d times, idle %d", busy, idle)
 			}
 		})

@@ -9,13 +9,16 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // TestKeyedForgetsNoneThatIsNotFull makes goroutines with nows out of order fight
 // for a few places: cells change hands all the time, with takes under way.
 func TestKeyedForgetsNoneThatIsNotFull(t *testing.T) {
-	for seed := range uint64(24) {
-		const interval, goroutines, rounds, keys = 100_000, 3, 20_000, 5
+	for seed := range uint64(12) {
+		const interval, goroutines, keys = 100_000, 3, 5
+		rounds := effort.Times(3000)
 		burst, maxKeys := 1+int(seed/4%3), 1+int(seed%4)
 		k := newKeyed(t, 1e9/interval, burst, maxKeys)
 		var names []string // of keys that look for a place at the same cell
@@ -104,7 +107,7 @@ func TestKeyedCellGivesTheHashFirst(t *testing.T) {
 			}
 		})
 	}
-	for i := range int64(200_000) {
+	for i := range int64(effort.Times(20_000)) {
 		if _, ok := s.claim(i); !ok {
 			t.Fatal("not claimed")
 		}

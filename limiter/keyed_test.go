@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 func newKeyed(t testing.TB, rate float64, burst, maxKeys int) *Keyed {
@@ -23,8 +25,8 @@ func newKeyed(t testing.TB, rate float64, burst, maxKeys int) *Keyed {
 // TestKeyedIsTheLogOfAllTakes compares a Keyed that has too few places with a log
 // of all that was taken from each key.
 func TestKeyedIsTheLogOfAllTakes(t *testing.T) {
-	crowded := 0
-	for seed := range uint64(100) {
+	crowded, seeds := 0, effort.Times(8)
+	for seed := range uint64(seeds) {
 		rnd := rand.New(rand.NewPCG(seed, 9))
 		const interval = int64(time.Second)/7 + 1 // 142857142.86 ns
 		burst, maxKeys := 1+rnd.IntN(5), 1+rnd.IntN(6)
@@ -65,7 +67,7 @@ func TestKeyedIsTheLogOfAllTakes(t *testing.T) {
 			}
 		}
 	}
-	if crowded < 1000 {
+	if crowded < 10*seeds {
 		t.Errorf("only %d found no place: the test tests little", crowded)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
@@ -69,7 +70,7 @@ func anyhow(t *testing.T, r *rand.Rand, do func(ctx context.Context, key string,
 // been that were made.
 func TestSharedLosesNoPermit(t *testing.T) {
 	type ctxKey struct{}
-	for seed := range uint64(60) {
+	for seed := range uint64(effort.Times(6)) {
 		bubble(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 50))
 			conc, err := NewConcurrency(ConcurrencyConfig{Limit: 4})
@@ -126,7 +127,7 @@ func TestSharedLosesNoPermit(t *testing.T) {
 
 // TestRateLayerLosesNoPermit does the same with a Rate.
 func TestRateLayerLosesNoPermit(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(effort.Times(6)) {
 		bubble(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 51))
 			rate := newRate(t, 20, 1+r.IntN(5))

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 func newQuota(t testing.TB, cfg QuotaConfig) Counter {
@@ -52,7 +54,7 @@ func steadyVendor(l Limiter, seed uint64) (goodput float64, refused int) {
 // TestQuotaUsesASteadyVendor is a documented quota and a way to the vendor that is
 // longer for some calls than for others: at least 99 % of it, and no refusal.
 func TestQuotaUsesASteadyVendor(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(effort.Times(1)) {
 		for _, margin := range []time.Duration{0, 250 * time.Microsecond} { // 0: 0.5 % are 300 us
 			l := newQuota(t, QuotaConfig{Limit: 300, Per: 60 * time.Millisecond, Margin: margin})
 			goodput, refused := steadyVendor(l, seed)
@@ -73,7 +75,7 @@ func TestQuotaUtilisation(t *testing.T) {
 		for _, per := range []time.Duration{time.Second, time.Minute, 24 * time.Hour} {
 			l := newQuota(t, QuotaConfig{Limit: limit, Per: per})
 			now, took := epoch, 0
-			for took < 300*limit {
+			for took < 120*limit {
 				now = now.Add(l.Wait(now, "", n))
 				l.Take(now, "", n)
 				took += n
@@ -138,7 +140,7 @@ func TestQuotaMemory(t *testing.T) {
 // TestQuotaSuitsOtherCounting lets fixed windows and a bucket of the same numbers
 // judge what a quota lets pass.
 func TestQuotaSuitsOtherCounting(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(effort.Times(8)) {
 		r := rand.New(rand.NewPCG(seed, 41))
 		limit := 1 + r.IntN(20)
 		l := newQuota(t, QuotaConfig{Limit: limit, Per: 1000, Margin: -1})

@@ -47,7 +47,7 @@ func ExampleRate_WaitN() {
 	defer cancel()
 	err := r.WaitN(ctx, 60)
 	if limited, ok := errors.AsType[*limiter.LimitedError](err); ok {
-		fmt.Println(errors.Is(err, limiter.ErrLimited), limited.RetryAfter().Round(time.Second))
+		fmt.Println(errors.Is(err, limiter.ErrLimited), limited.RetryAfter().Round(time.Minute))
 	}
 	err = r.WaitN(ctx, 61)
 	fmt.Println(err)
@@ -120,7 +120,7 @@ func ExampleLimitedError() {
 	k, _ := limiter.NewKeyed(limiter.KeyedConfig{Rate: 1.0 / 60, Burst: 1})
 	for range 2 {
 		if limited, ok := errors.AsType[*limiter.LimitedError](k.Take("alice", 1)); ok {
-			fmt.Printf("HTTP 429, Retry-After: %.0f, for %s\n", limited.RetryAfter().Seconds(), limited.Key)
+			fmt.Printf("HTTP 429, Retry-After: %.0f, for %s\n", limited.RetryAfter().Round(time.Minute).Seconds(), limited.Key)
 		}
 	}
 	// Output: HTTP 429, Retry-After: 60, for alice

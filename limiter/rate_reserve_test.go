@@ -6,12 +6,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // TestReservationsCancelledInAnyOrderLeaveNothing puts cancelled reservations
 // behind a bucket in any state and looks whether it is in the same afterwards.
 func TestReservationsCancelledInAnyOrderLeaveNothing(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(effort.Times(10)) {
 		rnd := rand.New(rand.NewPCG(seed, 4))
 		burst := 1 + rnd.IntN(5)
 		r := newRate(t, 1, burst)
@@ -116,7 +118,7 @@ func TestReservationsAreConserved(t *testing.T) {
 	for g := range uint64(8) {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(g, 5))
-			for range 12_500 {
+			for range effort.Times(1000) {
 				v := r.ReserveAt(now, 1+rnd.IntN(5))
 				v.Cancel()
 			}
@@ -133,7 +135,7 @@ func TestReservationsAreConserved(t *testing.T) {
 func TestReservationPlacesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRate(t, 1, 10)
-		for range 10_000 {
+		for range effort.Times(1000) {
 			v := r.Reserve(1)
 			r.Reserve(1)
 			v.Cancel()

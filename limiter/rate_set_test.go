@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // tokens is the slow exact model of a Rate whose limits change: a number of
@@ -32,7 +34,7 @@ func (m *tokens) pass(d time.Duration) {
 
 func TestRateWithChangingLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for seed := range uint64(300) {
+		for seed := range uint64(effort.Times(10)) {
 			rnd := rand.New(rand.NewPCG(seed, 8))
 			rate := func() float64 { return math.Exp(rnd.Float64()*14 - 5) } // 7e-3 to 8e3
 			r := newRate(t, rate(), 1+rnd.IntN(10))

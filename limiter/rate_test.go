@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 func newRate(t testing.TB, rate float64, burst int) *Rate {
@@ -72,7 +74,7 @@ func (l *useLog) take(now int64, n int) { l.uses = append(l.uses, use{now, n}) }
 
 func TestRateIntervalIsNeverTooShort(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for range 2000 {
+	for range effort.Times(200) {
 		g, err := newGCRA("", math.Exp(r.Float64()*42-21.5), 1)
 		if err != nil {
 			continue // less than one a century, or more than 1e9 a second
@@ -87,7 +89,7 @@ func TestRateIntervalIsNeverTooShort(t *testing.T) {
 // TestRateIsTheLogOfAllTakes compares a Rate with a log of all that was taken, to
 // the permit and to the nanosecond.
 func TestRateIsTheLogOfAllTakes(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(effort.Times(10)) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		burst := 1 + rnd.IntN(8)
 		r := newRate(t, math.Exp(rnd.Float64()*24-6), burst) // 2.5e-3 to 6.6e7
@@ -122,7 +124,8 @@ func TestRateIsTheLogOfAllTakes(t *testing.T) {
 // with nows that are out of order.
 func TestRateKeepsTheEnvelopeUnderContention(t *testing.T) {
 	for seed := range uint64(12) {
-		const interval, goroutines, rounds = 100, 6, 4000
+		const interval, goroutines = 100, 6
+		rounds := effort.Times(500)
 		burst := 1 + int(seed)
 		r := newRate(t, 1e9/interval, burst)
 		var clock, cancelled atomic.Int64
@@ -174,7 +177,7 @@ func TestRateKeepsTheEnvelopeUnderContention(t *testing.T) {
 // can, while the limits change and change back.
 func TestRateGivesOutEachPermitOnce(t *testing.T) {
 	for _, changing := range []bool{false, true} {
-		const burst = 500_000
+		burst := effort.Times(25_000)
 		r := newRate(t, 1e-3, burst)
 		now := r.time.base.Add(time.Minute) // after all changes
 		var taken, changes int64
@@ -205,7 +208,7 @@ func TestRateGivesOutEachPermitOnce(t *testing.T) {
 		done.Store(true)
 		changers.Wait()
 		// Each change may round off what comes back in a nanosecond.
-		if taken > burst || taken < burst-1 {
+		if taken > int64(burst) || taken < int64(burst)-1 {
 			t.Errorf("with %d changes, %d permits were taken of %d", changes, taken, burst)
 		}
 	}

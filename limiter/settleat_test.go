@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // dated are the limiters that are told when what they correct was taken.
@@ -55,7 +57,7 @@ func TestSettleAtKeepsEachTakeAtItsTimeAndTrueCost(t *testing.T) {
 		n, settled int
 		open       bool
 	}
-	for seed := range uint64(300) {
+	for seed := range uint64(effort.Times(15)) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		for name, l := range dated(t, 100, time.Second) {
 			var takes []take

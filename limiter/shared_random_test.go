@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // slowShared is the slow exact model of a Shared: one list of calls, looked through
@@ -129,8 +131,8 @@ func (m *slowShared) enter(now time.Time, key string, n int) *slowCall {
 // made, under random calls, cancellations, settlements, drains and changes of limits.
 func TestSharedIsItsModel(t *testing.T) {
 	const ms = time.Millisecond
-	answers := map[string]int{}
-	for seed := range uint64(150) {
+	answers, seeds := map[string]int{}, effort.Times(8)
+	for seed := range uint64(seeds) {
 		r := rand.New(rand.NewPCG(seed, 30))
 		limits := func() (each, whole []Limiter) {
 			r := rand.New(rand.NewPCG(seed, 31))
@@ -230,7 +232,7 @@ func TestSharedIsItsModel(t *testing.T) {
 		})
 	}
 	for _, why := range []Reason{NoPermits, QueueFull, Displaced, TooLate, Impossible} {
-		if answers[why.String()] < 20 {
+		if answers[why.String()] < max(1, seeds/8) {
 			t.Errorf("the test tests little: %v", answers)
 		}
 	}
@@ -295,7 +297,7 @@ func (a *audited) Settle(now time.Time, key string, n, used int) {
 // TestSharedUnderFire lets many goroutines do everything at once. In the end each
 // call has had one answer, nothing is held and nothing waits.
 func TestSharedUnderFire(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(effort.Times(2)) {
 		bubble(t, func(t *testing.T) {
 			conc := func() *audited {
 				c, err := NewConcurrency(ConcurrencyConfig{Limit: 6, AskAgain: 5 * time.Millisecond})
@@ -388,11 +390,7 @@ func TestSharedCancelRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newShared(t, SharedConfig{Limiters: []Limiter{c}, MaxQueue: 10, MaxWait: -1})
-	rounds := 100_000
-	if testing.Short() {
-		rounds = 1000
-	}
-	for i := range rounds {
+	for i := range effort.Times(5000) {
 		if err := s.Allow("", 1); err != nil {
 			t.Fatalf("round %d: the permit is lost: %v", i, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/internal/wall"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
@@ -142,7 +143,7 @@ func TestSpreadGoesOnWithAWindowThatIsKnown(t *testing.T) {
 // A vendor with a fixed window, answers in any order, a caller with gaps: it is
 // never refused but for what is on its way when a window begins.
 func TestSpreadKeepsARandomCallerWithinItsQuota(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(effort.Times(2)) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		s, now := newSpread(t, 0), time.Unix(1e9, 0)
 		const limit = 50

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 func newLeaky(t testing.TB, cfg LeakyConfig) *Leaky {
@@ -80,8 +82,8 @@ func (m *slowWarmUp) take(now float64, n int) {
 }
 
 func TestLeakyWarmsUpAlongTheLine(t *testing.T) {
-	slow := 0
-	for seed := range uint64(30) {
+	slow, seeds := 0, effort.Times(3)
+	for seed := range uint64(seeds) {
 		r := rand.New(rand.NewPCG(seed, 20))
 		cfg := LeakyConfig{Rate: 1 + 20*r.Float64(), WarmUp: time.Duration(1+r.IntN(20)) * time.Second, Cold: 1.5 + 4*r.Float64()}
 		l, plain := newLeaky(t, cfg), newLeaky(t, LeakyConfig{Rate: cfg.Rate})
@@ -109,7 +111,7 @@ func TestLeakyWarmsUpAlongTheLine(t *testing.T) {
 			}
 		}
 	}
-	if slow < 500 {
+	if slow < 17*seeds {
 		t.Errorf("%d slow permits: the test tests little", slow)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // TestCountersBelieveTheVendor checks Drain and SetRemaining of all Counters.
@@ -90,7 +92,7 @@ func TestCountersChangeTheirLimit(t *testing.T) {
 			}
 		}
 		t.Run(c.kind, func(t *testing.T) {
-			for seed := range uint64(200) {
+			for seed := range uint64(effort.Times(10)) {
 				r := rand.New(rand.NewPCG(seed, 20))
 				l := k.new(t, 0).(Counter)
 				l.Wait(epoch, "", 1)
@@ -173,13 +175,13 @@ func TestSlidingLogIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 100_000 {
+	for i := range 10_000 {
 		l.Settle(epoch.Add(time.Duration(i)), "", 0, 1)
 	}
 	if n := len(l.keys.index[""].state.buf); n > 16 {
 		t.Errorf("%d takes are kept, of a limit of 10", n)
 	}
-	if got := l.Available(epoch, ""); got != 10-100_000 {
+	if got := l.Available(epoch, ""); got != 10-10_000 {
 		t.Errorf("%d available", got)
 	}
 	if d := l.Wait(epoch, "", 1); d != time.Hour {
@@ -369,7 +371,7 @@ func TestConcurrencyIsItsModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := map[string]int{}
-	for range 20_000 {
+	for range effort.Times(2000) {
 		key, n := string(rune('a'+r.IntN(5))), 1+r.IntN(4)
 		if r.IntN(2) == 0 {
 			k := min(n, held[key])

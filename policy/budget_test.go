@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 func TestBudgetDefaults(t *testing.T) {
@@ -133,7 +135,7 @@ func TestBudgetUnderLoad(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 20000 {
+			for range effort.Times(2000) {
 				b.Begin()
 				if rand.IntN(2) == 0 && b.Take() {
 					// Of eight calls none has more than Min for its share.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 func TestBulkheadDefaults(t *testing.T) {
@@ -326,7 +328,7 @@ func TestBulkheadKeepsItsPermits(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 4000 {
+			for range effort.Times(400) {
 				ctx, cancel := context.WithCancel(t.Context())
 				switch rand.IntN(8) {
 				case 0:
@@ -368,7 +370,7 @@ func TestBulkheadHandsOverUnderLoad(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
-			for range 20000 {
+			for range effort.Times(2000) {
 				if b.Acquire(t.Context()) != nil {
 					t.Error("refused")
 				}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // batches is a function for CollapseConfig.Batch that doubles, takes a second, and
@@ -321,7 +323,7 @@ func TestCollapseUnderLoad(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 1000 {
+			for range effort.Times(100) {
 				ctx, cancel := context.WithCancel(t.Context())
 				if rand.IntN(4) == 0 {
 					go cancel()

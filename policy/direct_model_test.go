@@ -13,6 +13,7 @@ import (
 
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/policy"
 	"github.com/flyball-go/flyball/retry"
@@ -172,7 +173,7 @@ func (g *guarded) outcome(seed uint64) (s string) {
 }
 
 func TestDirectlyAndThroughTheHandlersTheSameHappens(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range uint64(effort.Times(20)) {
 		synctest.Test(t, func(t *testing.T) {
 			short, long := newGuarded(seed), newGuarded(seed)
 			time.Sleep(5300 * time.Millisecond) // the clocks of the layers are not the chain's

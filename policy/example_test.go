@@ -98,7 +98,7 @@ func ExampleTimeoutConfig_afterFor() {
 	ctx := context.WithValue(context.Background(), limitKey{}, time.Minute)
 	_ = policy.Run(ctx, policy.Chain(timeout), func(ctx context.Context) error {
 		deadline, _ := ctx.Deadline()
-		fmt.Println(time.Until(deadline).Round(time.Second))
+		fmt.Println(time.Until(deadline).Round(time.Minute))
 		return nil
 	})
 	// Output: 1m0s
@@ -284,7 +284,7 @@ func ExampleLRU() {
 func ExampleCollapse() {
 	users := must(policy.NewCollapse(policy.CollapseConfig[int, string]{
 		MaxBatch: 2, // the most that the API takes at once
-		Window:   time.Second,
+		Window:   time.Minute,
 		Batch: func(ctx context.Context, ids []int) (map[int]string, error) {
 			names := map[int]string{}
 			for _, id := range ids {

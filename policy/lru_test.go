@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // The LRU against a list.
@@ -77,7 +79,7 @@ func TestLRUUnderLoad(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			for range 5000 {
+			for range effort.Times(500) {
 				key := rand.IntN(10)
 				switch rand.IntN(3) {
 				case 0:

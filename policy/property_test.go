@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // rig is one policy of a kind, and what says that it holds nothing.
@@ -113,11 +114,7 @@ type misdeedKey struct{}
 // cancelled, and are refused further in, and through any layers: each call ends,
 // the next healthy one passes, and no layer holds anything.
 func TestEveryLayerGivesBack(t *testing.T) {
-	rounds := 300
-	if testing.Short() {
-		rounds = 30
-	}
-	for seed := range uint64(rounds) {
+	for seed := range uint64(effort.Times(15)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			all := rigs(nil, func(event.Event) {

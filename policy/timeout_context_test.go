@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 const ms = time.Millisecond
@@ -44,7 +46,7 @@ var glances = []func(ctx context.Context) string{
 // The context of a call cannot be told from that of context.WithTimeoutCause, by
 // whatever and whenever somebody looks: random callers' contexts and glances.
 func TestLimitedIsLikeAContextWithADeadline(t *testing.T) {
-	for seed := range uint64(2000) {
+	for seed := range uint64(effort.Times(100)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			const after = 50 * ms

@@ -166,7 +166,7 @@ func (s *server) finish(p *Pool[string, *link]) {
 	}
 	// Puddle strikes a resource off its list just after it tells its Close.
 	for i := 0; p.puddle.Stat().TotalResources() != 0; i++ {
-		if i == 1000 {
+		if i == 10_000 {
 			s.t.Errorf("puddle has %d resources after Close", p.puddle.Stat().TotalResources())
 			break
 		}

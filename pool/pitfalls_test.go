@@ -8,19 +8,18 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // The end of a wait and the end of its context meet in every way, very often: no
 // place is lost, none is made up, and nobody waits for one that is there.
 func TestAcquireRacingWithCancelConservesPlaces(t *testing.T) {
-	rounds := 100_000
-	if testing.Short() {
-		rounds = 10_000
-	}
+	rounds := effort.Times(5000)
 	const places, users = 2, 8
 	s := newServer(t)
 	p := s.pool(func(c cfg) { c.Max, c.OnEvent = places, nil })
-	patience, enough := context.WithTimeout(t.Context(), time.Minute)
+	patience, enough := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer enough()
 	var got, left, held atomic.Int64
 	var wg sync.WaitGroup

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // shelved returns how many connections lie on p's shelf, or -1 when it is closed.
@@ -272,7 +274,7 @@ func TestALoanThatComesBackIsNotOverlooked(t *testing.T) {
 		var told atomic.Bool
 		p.OnFree(func() { told.Store(true) })
 		stocked(t, p, 1)
-		for i := range 20_000 {
+		for i := range effort.Times(1500) {
 			l := loan(t, p, "x")
 			told.Store(false)
 			var wg sync.WaitGroup
@@ -309,7 +311,7 @@ func TestLoansFromManyGoroutinesAreOfOneEach(t *testing.T) {
 		var wg sync.WaitGroup
 		for g := range 8 {
 			wg.Go(func() {
-				for i := range 5000 {
+				for i := range effort.Times(500) {
 					if g == 0 && i%50 == 0 {
 						p.Stats()
 					}

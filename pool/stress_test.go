@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/effort"
 )
 
 // chaos makes s do anything, with durations of up to about scale.
@@ -176,12 +178,8 @@ func (s *server) stress(t *testing.T, p *Pool[string, *link], scale, length time
 
 // In virtual time many random histories are cheap, and what hangs is found.
 func TestRandomHistories(t *testing.T) {
-	n := 150
-	if testing.Short() {
-		n = 20
-	}
 	var created, failed, stolen, discarded, reused uint64
-	for i := range n {
+	for i := range effort.Times(15) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t)
@@ -202,7 +200,7 @@ func TestRandomHistories(t *testing.T) {
 
 // In real time goroutines meet in ways that a bubble does not show.
 func TestRandomHistoriesInRealTime(t *testing.T) {
-	for range 4 {
+	for range effort.Times(1) {
 		s := newServer(t)
 		s.chaos(200 * time.Microsecond)
 		p := s.pool(func(c cfg) {
@@ -216,7 +214,7 @@ func TestRandomHistoriesInRealTime(t *testing.T) {
 // Whatever happened before, a connection can be had again when the server is
 // well: no history loses a place.
 func TestAfterAnyHistoryAllPlacesCanBeUsed(t *testing.T) {
-	for i := range 40 {
+	for i := range effort.Times(4) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			bubble(t, func(c cfg) { c.Max = 3 }, func(t *testing.T, s *server, p *Pool[string, *link]) {
 				s.chaos(time.Second)

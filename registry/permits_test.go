@@ -16,6 +16,7 @@ import (
 
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/registry"
 	"github.com/flyball-go/flyball/store"
@@ -176,7 +177,7 @@ func TestRaiseReachesThoseWhoWait(t *testing.T) {
 // The most that any window of a period let pass, with random changes: never more than
 // the largest capacity and rate in force in it.
 func TestRateLimiterNeverExceedsTheMetadata(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(effort.Times(2)) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPermits(t, registry.PermitsConfig{})
 			defer p.Close()
@@ -417,7 +418,7 @@ func metadataAgainstAModel(t *testing.T) {
 	model, top := map[string]store.Record{}, uint64(0)
 	r := rand.New(rand.NewPCG(3, 4))
 	keys := []string{"ratelimiter:a", "bulkhead:a", "t-ratelimiter:a", "circuitbreaker:a"}
-	for range 5000 {
+	for range effort.Times(500) {
 		p, key := all[r.IntN(3)], keys[r.IntN(len(keys))]
 		version := model[key].Version
 		right := r.IntN(4) > 0
@@ -596,7 +597,7 @@ func TestPermitsUnderRandomUse(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(g), 5))
-			for range 1500 {
+			for range effort.Times(150) {
 				i := r.IntN(6)
 				key := fmt.Sprintf("%s:k%d", []string{"bulkhead", "ratelimiter", "circuitbreaker"}[i%3], i)
 				switch r.IntN(8) {

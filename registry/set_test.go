@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/registry"
 )
 
@@ -307,7 +308,7 @@ func TestSetUnderRandomChanges(t *testing.T) {
 		for g := range 8 {
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(uint64(g), 1))
-				for range 2000 {
+				for range effort.Times(200) {
 					name := string(rune('a' + r.IntN(8)))
 					switch r.IntN(7) {
 					case 0, 1:

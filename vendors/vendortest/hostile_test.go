@@ -57,6 +57,8 @@ func servers() map[string]struct {
 
 // Whatever comes, the vendor's own error is the answer, and never a 5xx.
 func TestServersAnswerHostileCallsAsTheirVendorsDo(t *testing.T) {
+	methods := []string{"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "BREW", strings.Repeat("X", 5000)}
+	large := map[string]bool{"huge": true, "deep": true, "long": true} // what reads them reads them by two methods
 	bodies := map[string]func() io.Reader{
 		"none":    func() io.Reader { return http.NoBody },
 		"garbage": func() io.Reader { return strings.NewReader("\x00\xff{]") },
@@ -76,7 +78,11 @@ func TestServersAnswerHostileCallsAsTheirVendorsDo(t *testing.T) {
 	for name, s := range servers() {
 		t.Run(name, func(t *testing.T) {
 			for what, body := range bodies {
-				for _, method := range []string{"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "BREW", strings.Repeat("X", 5000)} {
+				methods := methods
+				if large[what] {
+					methods = methods[:2]
+				}
+				for _, method := range methods {
 					for _, path := range []string{s.known, s.unknown} {
 						w := serve(s.h, method, path, body(), s.header)
 						if w.Code >= 500 || w.Code < 200 {
@@ -108,8 +114,11 @@ func TestServersAnswerHostileCallsAsTheirVendorsDo(t *testing.T) {
 type endless byte
 
 func (e endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = byte(e)
+	if len(p) > 0 {
+		p[0] = byte(e)
+	}
+	for n := 1; n < len(p); n *= 2 {
+		copy(p[n:], p[:n])
 	}
 	return len(p), nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/vendors/vendortest"
 )
@@ -24,9 +25,9 @@ func everyVendor() map[string]func() (*politeRun, int64) {
 	return map[string]func() (*politeRun, int64){
 		"GitHub": func() (*politeRun, int64) {
 			return gitHubRun(must(vendortest.NewGitHub(vendortest.GitHubConfig{
-				Core:      &vendortest.Quota{Burst: 5000, Window: time.Hour, Round: time.Second, Lenient: true, Grace: grace},
+				Core:      &vendortest.Quota{Burst: 1000, Window: 12 * time.Minute, Round: time.Second, Lenient: true, Grace: grace},
 				Secondary: &vendortest.Quota{Pause: time.Minute, MaxPause: time.Hour, Grace: grace},
-			}))), 500
+			}))), 150
 		},
 		"OpenAI": func() (*politeRun, int64) {
 			return openAIRun(must(vendortest.NewOpenAI(vendortest.OpenAIConfig{
@@ -45,7 +46,7 @@ func everyVendor() map[string]func() (*politeRun, int64) {
 				GraphQL: &vendortest.Quota{Rate: 50, Burst: 1000, Lenient: true, Grace: grace}, Cost: shopifyCost,
 			})), bucket), 30
 		},
-		"Meta":         func() (*politeRun, int64) { p, _ := metaRun(); return p, 600 },
+		"Meta":         func() (*politeRun, int64) { p, _ := metaRun(); return p, 150 },
 		"MicrosoftAds": func() (*politeRun, int64) { p, _ := microsoftRun(); return p, 120 },
 		"Google Ads":   func() (*politeRun, int64) { p, _ := googleAdsRun(); return p, 100 },
 	}
@@ -58,11 +59,14 @@ func TestGovernedClientsWhoDoNotKnowTheQuotaObeyEveryPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, _ := vendor()
 			p.limits = nil
-			long := 4 * time.Minute
-			if name == "GitHub" || name == "Meta" {
-				long = 2 * time.Hour
+			seconds := effort.Times(30)
+			switch name { // whose pauses are longer
+			case "GitHub", "MicrosoftAds":
+				seconds = effort.Times(150)
+			case "Meta":
+				seconds = effort.Times(1800)
 			}
-			p.virtually(t, long, func() {
+			p.virtually(t, time.Duration(seconds)*time.Second, func() {
 				p.polite(t)
 				refused := int64(0)
 				for _, got := range p.totals() {
@@ -81,20 +85,23 @@ func TestClientsThatObeyEachForItselfCallDuringPauses(t *testing.T) {
 	for name, vendor := range everyVendor() {
 		t.Run(name, func(t *testing.T) {
 			p, _ := vendor()
-			p.each(t, 40*time.Second)
-			late := int64(0)
-			for _, got := range p.totals() {
-				late += got.Late
+			late := func() (n int64) {
+				for _, got := range p.totals() {
+					n += got.Late
+				}
+				return n
 			}
-			if late == 0 {
+			p.each(t, 40*time.Second, func() bool { return late() > 0 })
+			if late() == 0 {
 				t.Errorf("%+v, want calls during pauses", p.totals())
 			}
 		})
 	}
 }
 
-// each runs callers that know nothing of each other.
-func (p *politeRun) each(t *testing.T, long time.Duration) {
+// each runs callers that know nothing of each other, until they have been seen or it
+// has taken so long.
+func (p *politeRun) each(t *testing.T, long time.Duration, seen func() bool) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 		srv := &http.Server{Handler: p.handler}
@@ -104,6 +111,12 @@ func (p *politeRun) each(t *testing.T, long time.Duration) {
 		ctx, cancel := context.WithTimeout(t.Context(), long)
 		defer cancel()
 		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ctx.Err() == nil && !seen() {
+				time.Sleep(100 * time.Millisecond)
+			}
+			cancel()
+		})
 		for caller := range callers {
 			wg.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
@@ -137,8 +150,8 @@ func TestGovernedClientsArePoliteOnARealNetwork(t *testing.T) {
 
 func TestGovernedClientsArePoliteToGoogleAds(t *testing.T) {
 	p, g := googleAdsRun()
-	const minutes = 20
-	p.virtually(t, minutes*time.Minute, func() {
+	minutes := effort.Times(2)
+	p.virtually(t, time.Duration(minutes)*time.Minute, func() {
 		p.polite(t)
 		goodput(t, "calls", g.Totals().Project.Used, 10*60*minutes)
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 	"github.com/flyball-go/flyball/vendors"
@@ -31,8 +32,8 @@ func metaRun() (*politeRun, *vendortest.Meta) {
 
 func TestGovernedClientsArePoliteToMeta(t *testing.T) {
 	p, m := metaRun()
-	const hours = 3
-	p.virtually(t, hours*time.Hour, func() {
+	hours := effort.Times(1)
+	p.virtually(t, time.Duration(hours)*time.Hour, func() {
 		p.polite(t)
 		goodput(t, "calls of two accounts", m.Totals().Management.Used, 2*700*hours)
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 	"github.com/flyball-go/flyball/vendors"
@@ -39,8 +40,8 @@ func microsoftRun() (*politeRun, *vendortest.MicrosoftAds) {
 
 func TestGovernedClientsArePoliteToMicrosoftAds(t *testing.T) {
 	p, m := microsoftRun()
-	const minutes = 20
-	p.virtually(t, minutes*time.Minute, func() {
+	minutes := effort.Times(2)
+	p.virtually(t, time.Duration(minutes)*time.Minute, func() {
 		p.polite(t)
 		goodput(t, "calls", m.Totals().User.Used, 200*minutes)
 	})

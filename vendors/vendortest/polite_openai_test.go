@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 	"github.com/flyball-go/flyball/vendors"
@@ -41,8 +42,8 @@ func openAIRun(o *vendortest.OpenAI) *politeRun {
 func TestGovernedClientsArePoliteToOpenAI(t *testing.T) {
 	o := must(vendortest.NewOpenAI(vendortest.OpenAIConfig{}))
 	p := openAIRun(o)
-	const minutes = 10
-	p.virtually(t, minutes*time.Minute, func() {
+	minutes := effort.Times(1)
+	p.virtually(t, time.Duration(minutes)*time.Minute, func() {
 		p.polite(t)
 		goodput(t, "requests of small", o.Key("Bearer k", "small").Requests.Used, 500*minutes)
 		goodput(t, "tokens of large", o.Key("Bearer k", "large").Tokens.Used, 30_000*minutes)

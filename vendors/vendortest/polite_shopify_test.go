@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 	"github.com/flyball-go/flyball/vendors"
@@ -51,9 +52,9 @@ func shopifyQueries(s *vendortest.Shopify, l governor.Limit) *politeRun {
 
 func TestGovernedClientsArePoliteToShopify(t *testing.T) {
 	s := must(vendortest.NewShopify(vendortest.ShopifyConfig{Handler: slow()}))
-	const minutes = 20
+	minutes := effort.Times(2)
 	p := shopifyCalls(s)
-	p.virtually(t, minutes*time.Minute, func() {
+	p.virtually(t, time.Duration(minutes)*time.Minute, func() {
 		p.polite(t)
 		goodput(t, "calls", s.Totals().REST.Used, 2*60*minutes)
 	})
@@ -63,7 +64,7 @@ func TestGovernedClientsArePoliteToShopify(t *testing.T) {
 	} {
 		s := must(vendortest.NewShopify(vendortest.ShopifyConfig{Cost: shopifyCost}))
 		p := shopifyQueries(s, l)
-		p.virtually(t, minutes*time.Minute, func() {
+		p.virtually(t, time.Duration(minutes)*time.Minute, func() {
 			p.polite(t)
 			goodput(t, "points by "+name, s.Totals().GraphQL.Used, 50*60*minutes)
 		})

@@ -190,10 +190,10 @@ func (p *politeRun) polite(t *testing.T) {
 }
 
 // goodput fails when less than 95 % of a quota was used.
-func goodput(t *testing.T, name string, used int64, quota float64) {
+func goodput(t *testing.T, name string, used int64, quota int) {
 	t.Helper()
-	share := float64(used) / quota
-	t.Logf("%s: %d of %.0f documented, %.1f %%", name, used, quota, 100*share)
+	share := float64(used) / float64(quota)
+	t.Logf("%s: %d of %d documented, %.1f %%", name, used, quota, 100*share)
 	if share < 0.95 {
 		t.Errorf("%s: %.1f %% of the documented quota, want 95", name, 100*share)
 	}
