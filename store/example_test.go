@@ -22,7 +22,8 @@ func ExampleSyncer() {
 	}
 	defer engine.Close()
 	var calls atomic.Int64
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	made := make(chan bool, 20)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for range 2 {
 		shared, err := store.NewSyncer(store.SyncerConfig{Store: engine})
@@ -41,11 +42,15 @@ func ExampleSyncer() {
 		defer g.Close()
 		for range 10 {
 			governor.Submit(ctx, g, "", governor.Func(func(context.Context) (int, error) {
+				made <- true
 				return int(calls.Add(1)), nil
 			}))
 		}
 	}
-	<-ctx.Done()
+	for range 5 {
+		<-made
+	}
+	time.Sleep(100 * time.Millisecond) // the others wait for what is left in an hour
 	fmt.Println(calls.Load(), "calls")
 	// Output: 5 calls
 }

@@ -157,6 +157,9 @@ func TestNodesUseTheWholeQuotaAndNoMore(t *testing.T) {
 				users := tc.users()
 				count := &counting{}
 				periods := 10
+				if tc.limit.Quota > 100 {
+					periods = 4
+				}
 				h, start := cluster(t, tc.limit, users, time.Duration(periods)*tc.limit.Per, count.wrap)
 				// Without the first period, in which a sliding limit has all its quota at once.
 				used := h.Total(start.Add(tc.limit.Per), start.Add(time.Duration(periods)*tc.limit.Per))
@@ -175,7 +178,7 @@ func TestEqualNodesMakeEqualCalls(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				users := many(8)
-				cluster(t, store.Limit{Kind: kind, Quota: 800, Per: time.Second}, users, 20*time.Second, nil)
+				cluster(t, store.Limit{Kind: kind, Quota: 800, Per: time.Second}, users, 5*time.Second, nil)
 				sum, squares := 0.0, 0.0
 				var made []int64
 				for _, u := range users {

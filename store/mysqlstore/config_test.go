@@ -74,9 +74,9 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 		}
 	}
 	require.Equal(t, `mysqlstore{user@tcp(db:3306)/app, prefix ""}`, mysqlstore.Config{DSN: "user:hunter2@tcp(db:3306)/app"}.String())
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, db := database(t, m)
-	_, err := db.Exec("CREATE USER u@127.0.0.1 IDENTIFIED BY 'hunter2'")
+	_, err := db.Exec("CREATE OR REPLACE USER u@127.0.0.1 IDENTIFIED BY 'hunter2'")
 	require.NoError(t, err)
 	user := strings.Replace(dsn, "root@", "u:wrong-hunter2@", 1)
 	_, err = mysqlstore.Open(t.Context(), mysqlstore.Config{DSN: user})
@@ -86,11 +86,11 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 
 // A user may do what Open needs, and no more; its password is asked for.
 func TestAUserWithFewRightsAndAPasswordThatChanges(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, db := database(t, m)
 	name := dsn[strings.Index(dsn, "/")+1:]
 	for _, q := range []string{
-		"CREATE USER u@127.0.0.1 IDENTIFIED BY 'one'",
+		"CREATE OR REPLACE USER u@127.0.0.1 IDENTIFIED BY 'one'",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + name + ".gov_state TO u@127.0.0.1",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + name + ".gov_meta TO u@127.0.0.1",
 		"GRANT SELECT, UPDATE ON " + name + ".gov_seq TO u@127.0.0.1",

@@ -82,8 +82,8 @@ func (c *client) ask(t testing.TB, items ...store.Item) []store.Answer {
 		c.seqs[items[i].Key]++
 		items[i].Seq = c.seqs[items[i].Key]
 	}
-	for end := time.Now().Add(30 * time.Second); ; {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	for end := time.Now().Add(2 * time.Minute); ; {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		as, err := c.s.Exchange(ctx, c.node, items)
 		cancel()
 		if err == nil {

@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/internal/servers"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/store/mysqlstore"
@@ -46,7 +48,7 @@ func (f *forgetful) Exchange(ctx context.Context, node store.Node, items []store
 // The connection is cut at each command, those that begin a session included, before
 // it and after it; who keeps to the contract then has every permit once.
 func TestACutAtAnyStatementLosesNoPermit(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	for _, engine := range []struct {
 		name  string
 		wrap  func(store.Store) store.Store
@@ -107,19 +109,19 @@ func TestACutAtAnyStatementLosesNoPermit(t *testing.T) {
 
 // The server ends connections while many ask.
 func TestKilledConnectionsLoseNoPermit(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, db := database(t, m)
 	limits := forever(100_000)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	sum := int64(0)
-	stop := time.Now().Add(3 * time.Second)
+	var stop atomic.Bool
 	for range 4 {
 		s := open(t, mysqlstore.Config{DSN: dsn, Sessions: 2})
 		for range 2 {
 			c := newClient(s)
 			wg.Go(func() {
-				for time.Now().Before(stop) {
+				for !stop.Load() {
 					got := c.take(t, "k", 5, limits)
 					mu.Lock()
 					sum += got
@@ -129,15 +131,16 @@ func TestKilledConnectionsLoseNoPermit(t *testing.T) {
 		}
 	}
 	kills := 0
-	for time.Now().Before(stop) {
+	for end := time.Now().Add(time.Minute); kills < 60 && time.Now().Before(end); {
 		var id int
-		if db.QueryRow("SELECT id FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND user = 'root' ORDER BY RAND() LIMIT 1").Scan(&id) == nil {
+		if db.QueryRow("SELECT id FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND db = DATABASE() ORDER BY RAND() LIMIT 1").Scan(&id) == nil {
 			if _, err := db.Exec(fmt.Sprintf("KILL CONNECTION %d", id)); err == nil {
 				kills++
 			}
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+	stop.Store(true)
 	wg.Wait()
 	require.Greater(t, kills, 50)
 	rest := newClient(open(t, mysqlstore.Config{DSN: dsn})).drain(t, "k", limits)
@@ -161,7 +164,7 @@ func TestClientsDoNotDeadlock(t *testing.T) {
 		}, false},
 	} {
 		t.Run(engine.name, func(t *testing.T) {
-			m := servers.StartMariaDB(t)
+			m := shared(t)
 			dsn, db := database(t, m)
 			p := newProxy(t, servers.Address(m.Port))
 			limits := forever(1_000_000)
@@ -173,10 +176,17 @@ func TestClientsDoNotDeadlock(t *testing.T) {
 				clients = append(clients, newClient(open(t, mysqlstore.Config{DSN: through(p, dsn), Sessions: 1})))
 			}
 			p.set(engine.rewrite, nil) // after the self-test, which would say so
-			stop := time.Now().Add(2 * time.Second)
+			count := func() (n int) {
+				var name string
+				require.NoError(t, db.QueryRow("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'").Scan(&name, &n))
+				return n
+			}
+			before := count()
+			var rounds atomic.Int64
+			var stop atomic.Bool
 			for _, c := range clients {
 				wg.Go(func() {
-					for time.Now().Before(stop) {
+					for !stop.Load() {
 						var items []store.Item
 						for _, k := range rand.Perm(12)[:6] {
 							items = append(items, store.Item{Key: fmt.Sprint("key", k), Limits: limits, Version: 1, Want: 3})
@@ -187,14 +197,20 @@ func TestClientsDoNotDeadlock(t *testing.T) {
 							granted[a.Key] += a.Granted
 						}
 						mu.Unlock()
+						rounds.Add(1)
 					}
 				})
 			}
+			// Some hundred requests, or until it is seen what is wrong.
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				if engine.holds && rounds.Load() >= int64(effort.Times(300)) || !engine.holds && count() > before {
+					break
+				}
+			}
+			stop.Store(true)
 			wg.Wait()
-			var name string
-			var deadlocks int
-			require.NoError(t, db.QueryRow("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'").Scan(&name, &deadlocks))
-			t.Logf("%d deadlocks", deadlocks)
+			deadlocks := count() - before
+			t.Logf("%d deadlocks in %d requests", deadlocks, rounds.Load())
 			if engine.holds {
 				require.Zero(t, deadlocks)
 			} else {
@@ -210,7 +226,7 @@ func TestClientsDoNotDeadlock(t *testing.T) {
 
 // Either of the two keeps writers apart; without both updates are lost.
 func TestTheLockAndTheVersionKeepWritersApart(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	noLock := func(_ int, sql string) string { return strings.ReplaceAll(sql, "ORDER BY k FOR UPDATE", "ORDER BY k") }
 	noVersion := func(_ int, sql string) string {
 		return strings.ReplaceAll(sql, "IF(ver + 1 = VALUES(ver), VALUES(ver), NULL)", "VALUES(ver)")
@@ -259,7 +275,7 @@ func TestTheLockAndTheVersionKeepWritersApart(t *testing.T) {
 }
 
 func TestASwallowedReplyIsFoundAgain(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, _ := database(t, m)
 	p := newProxy(t, servers.Address(m.Port))
 	s := open(t, mysqlstore.Config{DSN: through(p, dsn), Sessions: 1, Poll: 10 * time.Second})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flyball-go/flyball/internal/servers"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/store/mysqlstore"
 )
@@ -30,7 +29,7 @@ func (h healer) Exchange(ctx context.Context, node store.Node, items []store.Ite
 }
 
 func TestGarbageInARowIsInvalidAndGrantsNothing(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, db := database(t, m)
 	s := open(t, mysqlstore.Config{DSN: dsn})
 	noise := make([]byte, 300)
@@ -91,7 +90,7 @@ func TestGarbageInARowIsInvalidAndGrantsNothing(t *testing.T) {
 }
 
 func TestGarbageForTheFenceIsInvalid(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	for _, text := range []string{"", "{", "[]", `{"lost_us":"x"}`} {
 		dsn, db := database(t, m)
 		_, err := db.Exec("UPDATE gov_state SET state = ? WHERE k = ''", text)
@@ -102,7 +101,7 @@ func TestGarbageForTheFenceIsInvalid(t *testing.T) {
 }
 
 func TestGarbageForMetadataIsInvalid(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, db := database(t, m)
 	s := open(t, mysqlstore.Config{DSN: dsn})
 	for _, insert := range []string{

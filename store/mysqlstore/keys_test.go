@@ -15,7 +15,7 @@ import (
 )
 
 func TestManyKeysInOneExchange(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, _ := database(t, m)
 	s := open(t, mysqlstore.Config{DSN: dsn})
 	c := newClient(s)
@@ -40,7 +40,7 @@ func TestManyKeysInOneExchange(t *testing.T) {
 }
 
 func TestKeysAndNodesAreBounded(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, _ := database(t, m)
 	s := open(t, mysqlstore.Config{DSN: dsn, MaxKeys: 3, MaxNodes: 2, Poll: 10 * time.Second})
 	s.Sweep(t.Context())
@@ -61,7 +61,7 @@ func TestKeysAndNodesAreBounded(t *testing.T) {
 }
 
 func TestIdleRowsAreRemoved(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, db := database(t, m)
 	s := open(t, mysqlstore.Config{DSN: dsn, Poll: 10 * time.Second})
 	c := newClient(s)
@@ -101,7 +101,7 @@ func TestIdleRowsAreRemoved(t *testing.T) {
 // The poller tells of what other processes have changed, once, and of any key when
 // there are too many.
 func TestHintsComeFromOtherProcesses(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, _ := database(t, m)
 	s, o := open(t, mysqlstore.Config{DSN: dsn, Poll: 20 * time.Millisecond}), open(t, mysqlstore.Config{DSN: dsn})
 	var mu sync.Mutex
@@ -117,11 +117,16 @@ func TestHintsComeFromOtherProcesses(t *testing.T) {
 		defer mu.Unlock()
 		return heard[key]
 	}
-	time.Sleep(100 * time.Millisecond)
 	c := newClient(o)
 	cool := []store.Cool{{Scope: "a", For: time.Minute}}
+	// The poller has looked for the first time, from which on it tells.
+	for i := 0; times("first") == 0; i++ {
+		require.Less(t, i, 500, "no hint")
+		c.ask(t, store.Item{Key: "first", Cool: []store.Cool{{Scope: fmt.Sprint(i % 9), For: time.Hour + time.Duration(i)*time.Minute}}})
+		time.Sleep(40 * time.Millisecond)
+	}
 	c.ask(t, store.Item{Key: "a", Cool: cool}, store.Item{Key: "b", Cool: cool}, store.Item{Key: "c"})
-	require.Eventually(t, func() bool { return times("a") == 1 && times("b") == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return times("a") == 1 && times("b") == 1 }, time.Minute, time.Millisecond)
 	time.Sleep(200 * time.Millisecond)
 	require.Equal(t, []int{1, 1, 0, 0}, []int{times("a"), times("b"), times("c"), times("")})
 	for part := range 2 {
@@ -131,7 +136,7 @@ func TestHintsComeFromOtherProcesses(t *testing.T) {
 		}
 		c.ask(t, items...)
 	}
-	require.Eventually(t, func() bool { return times("") > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return times("") > 0 }, time.Minute, time.Millisecond)
 	stop()
 	stop()
 	n := times("a")

@@ -6,12 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flyball-go/flyball/internal/servers"
 	"github.com/flyball-go/flyball/store/mysqlstore"
 )
 
 func TestMigrateMayBeCalledAgainAndByMany(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, db := emptyDatabase(t, m)
 	_, err := mysqlstore.Open(t.Context(), mysqlstore.Config{DSN: dsn})
 	require.ErrorIs(t, err, mysqlstore.ErrSchema)
@@ -39,7 +38,7 @@ func TestMigrateMayBeCalledAgainAndByMany(t *testing.T) {
 }
 
 func TestPrefixesShareNothing(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	dsn, db := database(t, m)
 	require.NoError(t, mysqlstore.Migrate(t.Context(), db, "other_"))
 	require.Error(t, mysqlstore.Migrate(t.Context(), db, "other`"))
@@ -49,7 +48,7 @@ func TestPrefixesShareNothing(t *testing.T) {
 }
 
 func TestOpenChecksTheTables(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	for change, want := range map[string]string{
 		"DELETE FROM gov_schema":                       "they are of version 0",
 		"UPDATE gov_schema SET checksum = 'x'":         "another version 1 than this module",

@@ -8,13 +8,12 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 
-	"github.com/flyball-go/flyball/internal/servers"
 	"github.com/flyball-go/flyball/store/mysqlstore"
 	"github.com/flyball-go/flyball/store/storetest"
 )
 
 func TestStoreConforms(t *testing.T) {
-	m := servers.StartMariaDB(t)
+	m := shared(t)
 	root, err := sql.Open("mysql", m.DSN(""))
 	if err != nil {
 		t.Fatal(err)

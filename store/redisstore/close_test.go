@@ -35,7 +35,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 		t.Fatalf("before: %s", left[0])
 	}
 	s := open(t, Config{Addrs: []string{r.Addr}})
-	if err := everything(s); err != nil {
+	if err := everything(s, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Watch(t.Context(), func(string) {}); err != nil {
@@ -45,7 +45,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left []string
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = goroutines(); len(left) == 0 {
 			break
 		}
@@ -82,7 +82,7 @@ func TestAWatchOutlivesItsServer(t *testing.T) {
 		select {
 		case key := <-heard:
 			return key
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			return "nothing"
 		}
 	}
@@ -125,7 +125,7 @@ func TestForgedHintsAreHints(t *testing.T) {
 		if key != "k" || len(heard) > 0 {
 			t.Errorf("a hint of %q, and %d more", key, len(heard))
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("no hint")
 	}
 	if a := newAsker(t, s, "k", hourly(1)).ask(1); a.Granted != 1 {
@@ -162,7 +162,7 @@ func TestADeadSubscriptionIsReplaced(t *testing.T) {
 		if key != "" {
 			t.Errorf("a hint of %q, want one of any key", key)
 		}
-	case <-time.After(5 * quiet):
+	case <-time.After(time.Minute):
 		t.Error("the subscription does not come back")
 	}
 }
@@ -176,32 +176,9 @@ func TestAServerThatTellsNoReplicationIDIsRefused(t *testing.T) {
 	}
 }
 
-func TestSlots(t *testing.T) {
-	t.Parallel()
-	if got := slotOf("123456789"); got != 0x31C3%slots {
-		t.Errorf("the slot of 123456789 is %d, want %d", got, 0x31C3%slots)
-	}
-	c := servers.Cluster(t, 10*time.Second)[0]
-	client := redis.NewClient(&redis.Options{Addr: c.Addr})
-	defer client.Close()
-	pipe := client.Pipeline()
-	for _, name := range witnesses() {
-		pipe.ClusterKeySlot(context.Background(), name)
-	}
-	cmds, err := pipe.Exec(context.Background())
-	if err != nil || len(cmds) != slots {
-		t.Fatal(len(cmds), err)
-	}
-	for slot, cmd := range cmds {
-		if got := cmd.(*redis.IntCmd).Val(); got != int64(slot) {
-			t.Fatalf("%s is in slot %d, want %d", witnesses()[slot], got, slot)
-		}
-	}
-}
-
 // later reports whether s comes to say that it has heard of all until now.
 func later(s *Store) bool {
-	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(time.Millisecond) {
 		if s.HeardUntil().After(begun) {
 			return true
 		}
@@ -261,7 +238,7 @@ func TestWhatIsHeardIsOfTheServerThatExecutes(t *testing.T) {
 					if until.After(switched) && own {
 						t.Fatalf("it heard until %v after another server executes, of the one before", until.Sub(switched))
 					}
-					if time.Since(switched) > 10*time.Second {
+					if time.Since(switched) > time.Minute {
 						t.Fatal("the subscription stays with the server that was")
 					}
 				}

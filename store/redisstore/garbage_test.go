@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/internal/servers"
 	"github.com/flyball-go/flyball/store"
 )
@@ -83,10 +84,18 @@ func garbage(r *servers.RedisServer, a *asker) map[string][]string {
 	return g
 }
 
+// patient is one for which nobody is gone before a test is over: what is kept of who is
+// gone is not looked at.
+func patient(t *testing.T) (*Store, *servers.RedisServer) {
+	t.Helper()
+	_, r := one(t)
+	return open(t, Config{Addrs: []string{r.Addr}, TTL: time.Hour}), r
+}
+
 func TestGarbageIsInvalidAndNeverAGrant(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []bool{false, true} {
-		s, r := one(t)
+		s, r := patient(t)
 		mutate(t, s, isLong[0], isLong[1])
 		if broken {
 			mutate(t, s, "if max(unpack(r)) > TOP then garbage(what) end", "")
@@ -96,6 +105,9 @@ func TestGarbageIsInvalidAndNeverAGrant(t *testing.T) {
 		missed := 0
 		for field, values := range garbage(r, a) {
 			for _, v := range values {
+				if broken && missed > 0 { // which is all there is to prove
+					break
+				}
 				r.Must("COPY", hashOf("k"), "saved", "REPLACE")
 				r.Must("HSET", hashOf("k"), field, v)
 				answer, err := a.sendOne(1)
@@ -126,7 +138,7 @@ func TestGarbageIsInvalidAndNeverAGrant(t *testing.T) {
 func TestGarbageIsNoGrantOfTheShortWay(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []bool{false, true} {
-		s, r := one(t)
+		s, r := patient(t)
 		if broken {
 			mutate(t, s, " or sum > 1e12 or", " or")
 		}
@@ -144,6 +156,9 @@ func TestGarbageIsNoGrantOfTheShortWay(t *testing.T) {
 		}
 		for field, values := range g {
 			for _, v := range values {
+				if broken && missed > 0 {
+					break
+				}
 				r.Must("COPY", hashOf("k"), "saved", "REPLACE")
 				r.Must("HSET", hashOf("k"), field, v)
 				answer, err := a.sendOne(1)
@@ -165,7 +180,7 @@ func TestGarbageIsNoGrantOfTheShortWay(t *testing.T) {
 
 func TestGarbageInTheWitnessIsInvalid(t *testing.T) {
 	t.Parallel()
-	s, r := one(t)
+	s, r := patient(t)
 	mutate(t, s, isLong[0], isLong[1]) // the short way does not need it
 	a := newAsker(t, s, "k", hourly(10))
 	a.ask(3)
@@ -196,8 +211,8 @@ func TestScribbles(t *testing.T) {
 	t.Parallel()
 	s, r := one(t)
 	l := store.Limit{Quota: 10, Per: time.Hour}
-	errs := 0
-	for i := range 400 {
+	errs, scribbles := 0, effort.Times(60)
+	for i := range scribbles {
 		key := "k" + strconv.Itoa(i)
 		a := newAsker(t, s, key, l)
 		a.ask(1)
@@ -224,5 +239,5 @@ func TestScribbles(t *testing.T) {
 			t.Errorf("%q in the field %s: %+v", v, field, answer)
 		}
 	}
-	t.Logf("%d of 400 scribbles are errors", errs)
+	t.Logf("%d of %d scribbles are errors", errs, scribbles)
 }

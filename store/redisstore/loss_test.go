@@ -245,7 +245,7 @@ func TestNothingIsGrantedWithinTheSplitBrainBound(t *testing.T) {
 	s.bound = 700 * time.Millisecond
 	a := newAsker(t, s, "k", l)
 	for start := time.Now(); a.ask(1).Granted == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Since(start) > 5*time.Second {
+		if time.Since(start) > time.Minute {
 			t.Fatal("nothing is granted any more")
 		}
 	}
@@ -261,7 +261,7 @@ func TestNothingIsGrantedWithinTheSplitBrainBound(t *testing.T) {
 // await waits until it is so.
 func await(t testing.TB, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not come about")
 		}
@@ -276,20 +276,27 @@ func TestADeletedKeyIsLostAfterAnEviction(t *testing.T) {
 	newAsker(t, s, "k", hourly(100)).ask(1)
 	evict(t, r, s)
 	newAsker(t, s, "k", hourly(100)).ask(1) // the witness knows
-	l := store.Limit{Kind: store.Sliding, Quota: 10, Per: 3 * time.Second}
-	time.Sleep(l.Per + l.Per/10)
-	a := newAsker(t, s, "k2", l)
-	begun := time.Now()
-	before := a.ask(10).Granted
-	r.Must("DEL", hashOf("k2"))
-	newAsker(t, s, "k2", l).ask(1)
-	after := a.ask(9).Granted
-	if d := time.Since(begun); d > l.Per/2 {
-		t.Skip("too slow", d)
+	for per := time.Second; per < time.Minute; per *= 2 {
+		l := store.Limit{Kind: store.Sliding, Quota: 10, Per: per, Transit: -1}
+		key := "k" + per.String()
+		time.Sleep(per + per/2)
+		a := newAsker(t, s, key, l)
+		begun, before := time.Now(), int64(0)
+		for before == 0 && time.Since(begun) < per/4 { // a segment may be about to end
+			before = a.ask(10).Granted
+		}
+		r.Must("DEL", hashOf(key))
+		newAsker(t, s, key, l).ask(1)
+		after := a.ask(9).Granted
+		if before == 0 || time.Since(begun) > per/2 { // which proves nothing: with more time for it
+			continue
+		}
+		if after != 0 {
+			t.Errorf("%d granted, then the key is deleted, and %d more", before, after)
+		}
+		return
 	}
-	if before == 0 || after != 0 {
-		t.Errorf("%d granted, then the key is deleted, and %d more", before, after)
-	}
+	t.Error("nothing is granted, or the server takes half a minute for a few requests")
 }
 
 // The clock of the server was ahead when the witness was written.
@@ -357,9 +364,7 @@ func TestTheLargestGenerationHarmsNobody(t *testing.T) {
 	}
 	it = a.item(1)
 	it.Seen = answer.Gen
-	for _, c := range answer.Cooldowns {
-		it.Known = append(it.Known, c)
-	}
+	it.Known = append(it.Known, answer.Cooldowns...)
 	if _, err = a.send(it); err != nil {
 		t.Error(err)
 	}

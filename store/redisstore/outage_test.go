@@ -41,11 +41,16 @@ func TestAnOutageIsToldOfAndEndsByItself(t *testing.T) {
 	for _, policy := range []store.Outage{store.Closed, store.SafeShare, store.Open} {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
-			s, r := one(t)
+			// A server that is killed is missed at once. One that stalls is not, for seconds.
+			r := servers.Redis(t)
+			s := open(t, Config{Addrs: []string{r.Addr}, TTL: 40 * time.Second})
+			if err := s.AssumeUnused(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			var log logs
 			var lost, back, unguarded atomic.Int64
 			shared, err := store.NewSyncer(store.SyncerConfig{
-				Store: s, Outage: policy, Nodes: 2, Timeout: 300 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Store: s, Outage: policy, Nodes: 2, Timeout: 20 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				OnEvent: func(e event.Event) {
 					switch e.Kind {
 					case event.StoreLost:
@@ -88,11 +93,15 @@ func TestAnOutageIsToldOfAndEndsByItself(t *testing.T) {
 			r.Kill()
 			await(t, func() bool { return lost.Load() == 1 })
 			time.Sleep(time.Second) // leases have ended
-			before := calls.Load()
+			before, begun := calls.Load(), time.Now()
 			time.Sleep(time.Second)
-			switch during := calls.Load() - before; {
-			case policy == store.Closed && during > 0, policy == store.SafeShare && (during == 0 || during > 20), policy == store.Open && during == 0:
-				t.Errorf("%d calls in a second without the store", during)
+			if policy != store.Closed {
+				await(t, func() bool { return calls.Load() > before })
+			}
+			during := calls.Load() - before
+			switch took := time.Since(begun); {
+			case policy == store.Closed && during > 0, policy == store.SafeShare && during > int64(20*took/time.Second):
+				t.Errorf("%d calls in %v without the store", during, took)
 			}
 			r.Restart()
 			r.Ready()
@@ -145,9 +154,17 @@ func TestNewsAreNotAskedForWhereHintsAreHeard(t *testing.T) {
 		}
 		defer g.Close()
 	}
-	await(t, func() bool { return other.n.Load() >= 10 })
-	t.Logf("%d exchanges, and %d", sure.n.Load(), other.n.Load())
-	if sure.n.Load() > 4 {
-		t.Errorf("%d exchanges of who hears all, %d of who does not", sure.n.Load(), other.n.Load())
+	// A machine that stalls may let who hears all doubt it, now and then. For a while in
+	// which the other asks and asks it does not.
+	for tries := 0; ; tries++ {
+		hears, asks := sure.n.Load(), other.n.Load()
+		await(t, func() bool { return other.n.Load() >= asks+5 })
+		if hears = sure.n.Load() - hears; hears <= 1 {
+			break
+		}
+		t.Logf("%d exchanges of who hears all, %d of who does not", hears, other.n.Load()-asks)
+		if tries == 5 {
+			t.Fatal("who hears all asks for news")
+		}
 	}
 }

@@ -215,14 +215,21 @@ func begin(per time.Duration) {
 	}
 }
 
-// next waits for the next window of per.
-func next(per time.Duration) {
+// next waits for the next window of per, and returns a time shortly before its end.
+func next(per time.Duration) (end time.Time) {
 	time.Sleep(per - time.Duration(time.Now().UnixNano())%per + per/50)
+	over := time.Duration(time.Now().UnixNano()) % per
+	return time.Now().Add(per - over - per/10)
 }
 
-// long is a limit of a window of which a check sees one only.
+// long is a limit of a window that does not end while a check runs, however slow the
+// machine is.
 func long(quota int64) store.Limit {
-	return store.Limit{Kind: store.Window, Quota: quota, Per: 2 * time.Second}
+	l := store.Limit{Kind: store.Window, Quota: quota, Per: time.Hour}
+	for time.Duration(time.Now().UnixNano())%l.Per > l.Per-10*time.Minute {
+		l.Per += 13 * time.Minute
+	}
+	return l
 }
 
 func pick(n int) int { return rand.IntN(n) }
