@@ -63,6 +63,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// soon bounds what would hang otherwise. Nothing is promised to take as long as that.
+const soon = time.Minute
+
 // tab is a page of the browser. What it complains of fails the test.
 type tab struct {
 	t          *testing.T
@@ -115,7 +118,7 @@ func open(t *testing.T, url string, before ...chromedp.Action[chromedp.Void]) *t
 
 func (p *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, soon)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		p.t.Fatal(err)
@@ -131,7 +134,7 @@ func (p *tab) complain(what string) {
 // eval returns what a JavaScript expression, or its promise, is.
 func eval[T any](p *tab, js string) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, soon)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 	if err != nil {

@@ -33,9 +33,9 @@ func newGovernor(t *testing.T, cfg governor.Config[string, int]) *gov {
 	return g
 }
 
-// traffic calls g until the test ends: so many at once, as tenants in turn.
-func traffic(t *testing.T, g *gov, workers, tenants int, latency time.Duration, fails float64) {
-	ctx, stop := context.WithCancel(context.Background())
+// traffic calls g until ctx is done or the test ends: so many at once, as tenants in turn.
+func traffic(ctx context.Context, t *testing.T, g *gov, workers, tenants int, latency time.Duration, fails float64) {
+	ctx, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	t.Cleanup(func() { stop(); g.Close(); all.Wait() })
 	for w := range workers {
@@ -69,22 +69,23 @@ func bucket(rate float64) []governor.Limit {
 	return []governor.Limit{{Per: throttle.Host, Limiter: must(limiter.NewBucket(limiter.BucketConfig{Rate: rate, Burst: 10}))}}
 }
 
-// scene is a process as one would meet it: some vendors well, some not.
-func scene(t *testing.T) (all []governor.Handle, by map[string]*gov) {
+// scene is a process as one would meet it, some vendors well, some not, and calls of all
+// until ctx is done.
+func scene(ctx context.Context, t *testing.T) (all []governor.Handle, by map[string]*gov) {
 	by = map[string]*gov{}
 	add := func(g *gov) *gov { all = append(all, g); by[g.Name()] = g; return g }
 	ads := add(newGovernor(t, governor.Config[string, int]{Name: "googleads", Workers: 16, Pool: conns(16), Limits: bucket(250), Retry: &retry.Config{Attempts: 3}}))
-	traffic(t, ads, 160, 40, 30*time.Millisecond, .01)
+	traffic(ctx, t, ads, 160, 40, 30*time.Millisecond, .01)
 	hub := add(newGovernor(t, governor.Config[string, int]{Name: "api.github.com", Workers: 8, Pool: conns(8), Limits: bucket(80)}))
-	traffic(t, hub, 12, 4, 60*time.Millisecond, 0)
+	traffic(ctx, t, hub, 12, 4, 60*time.Millisecond, 0)
 	ai := add(newGovernor(t, governor.Config[string, int]{Name: "openai", Workers: 32, Limits: bucket(60)}))
-	traffic(t, ai, 48, 12, 400*time.Millisecond, 0)
+	traffic(ctx, t, ai, 48, 12, 400*time.Millisecond, 0)
 	meta := add(newGovernor(t, governor.Config[string, int]{Name: "graph.facebook.com", Workers: 8, Limits: bucket(40), Breaker: must(breaker.New(breaker.Config{Failures: 5, OpenFor: backoff.Constant(time.Minute)}))}))
-	traffic(t, meta, 6, 3, 20*time.Millisecond, 1)
+	traffic(ctx, t, meta, 6, 3, 20*time.Millisecond, 1)
 	slack := add(newGovernor(t, governor.Config[string, int]{Name: "slack", Workers: 4, Limits: bucket(20)}))
-	traffic(t, slack, 9, 5, 40*time.Millisecond, 0)
+	traffic(ctx, t, slack, 9, 5, 40*time.Millisecond, 0)
 	shop := add(newGovernor(t, governor.Config[string, int]{Name: "shopify", Workers: 8, Limits: bucket(40)}))
-	traffic(t, shop, 6, 3, 90*time.Millisecond, 0)
+	traffic(ctx, t, shop, 6, 3, 90*time.Millisecond, 0)
 	add(newGovernor(t, governor.Config[string, int]{Name: "stripe", Workers: 8}))
 	return all, by
 }

@@ -16,7 +16,7 @@ func TestPictures(t *testing.T) {
 	if os.Getenv("SHOTS") == "" {
 		t.Skip("SHOTS=1 takes pictures")
 	}
-	all, by := scene(t)
+	all, by := scene(t.Context(), t)
 	url := serve(t, dashboard.Config{Governors: dashboard.Of(all...), Process: "reports@worker-3 (4711)", Guard: func(*http.Request) bool { return true }})
 	time.Sleep(10 * time.Second)
 	by["googleads"].Learn(refused(throttle.Scope{}, throttle.KindBurst, 5*time.Second, "Quota exceeded for quota metric 'Requests': retry in 5 seconds"))
@@ -45,7 +45,7 @@ func TestPictures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { // so that the tab is closed, and its connection
 			p := open(t, url+c.query, size(c.w, c.h, c.scale, c.dark))
-			p.until("document.querySelectorAll('.card, .panel').length > 0 && document.getElementById('live').dataset.state == 'live'", 5*time.Second)
+			p.until("document.querySelectorAll('.card, .panel').length > 0 && document.getElementById('live').dataset.state == 'live'", soon)
 			time.Sleep(1200 * time.Millisecond)
 			p.shot(c.name, c.whole)
 		})
@@ -61,7 +61,7 @@ func TestPicturesOfTheExample(t *testing.T) {
 	}
 	for _, mode := range []string{"naive", "governed"} {
 		p := open(t, url+"/?governor=googleads,+"+mode, size(1240, 800, 1, false))
-		p.until("!document.querySelector('.note')?.checkVisibility() && !!document.querySelector('.badge').textContent", 30*time.Second)
+		p.until("!document.querySelector('.note')?.checkVisibility() && !!document.querySelector('.badge').textContent", soon)
 		if mode == "naive" {
 			time.Sleep(8 * time.Second)
 		} else {

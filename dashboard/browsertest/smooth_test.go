@@ -19,31 +19,41 @@ import (
 )
 
 // A hundred governors, of which each has something new every second: what the page does
-// with one update, by Chromium's trace, leaves a frame of 16 ms its time.
+// with one update, by Chromium's trace, leaves a frame of 16 ms its time; on a machine that
+// is slower than usual, as many frames as it is times slower.
 func TestHundredGovernorsAreSmooth(t *testing.T) {
 	const frame = 16 * time.Millisecond
 	var all []governor.Handle
 	for n := range 100 {
 		g := newGovernor(t, governor.Config[string, int]{Name: fmt.Sprintf("vendor-%02d", n), Workers: 4, Limits: bucket(5 + float64(n%7))})
-		traffic(t, g, 1, 3, 20*time.Millisecond, 0)
+		traffic(t.Context(), t, g, 1, 3, 20*time.Millisecond, 0)
 		if n%5 == 0 {
 			g.Learn(refused(throttle.Scope{}, throttle.KindBurst, time.Hour, "retry in an hour"))
 		}
 		all = append(all, g)
 	}
 	p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(all...)})+"/", size(1280, 900, 1, false))
-	p.until("document.querySelectorAll('.card').length == 100", 10*time.Second)
-	spans := p.trace(10 * time.Second)
+	p.until("document.querySelectorAll('.card').length == 100", soon)
+	var updates []time.Duration
+	var times []float64 // of what a frame may take, in passes that are as slow as the machine is then
+	before := p.slower()
+	for range 6 {
+		pass := perUpdate(p.trace(3 * time.Second))
+		after := p.slower()
+		for _, took := range pass {
+			times = append(times, float64(took)/float64(frame)/((before+after)/2))
+		}
+		updates, before = append(updates, pass...), after
+	}
 	p.shot("hundred", false)
-	updates := perUpdate(spans)
-	if len(updates) < 5 {
-		t.Fatalf("%d updates in 10 s", len(updates))
+	if len(updates) < 6 {
+		t.Fatalf("%d updates in 18 s", len(updates))
 	}
 	slices.Sort(updates)
-	median := updates[len(updates)/2]
-	t.Logf("script, style and layout of %d updates: median %v, most %v", len(updates), median, updates[len(updates)-1])
-	if median >= frame {
-		t.Errorf("an update takes %v, want less than %v", median, frame)
+	slices.Sort(times)
+	t.Logf("script, style and layout of %d updates: median %v, most %v; %.2f of what a frame may take here", len(updates), updates[len(updates)/2], updates[len(updates)-1], times[len(times)/2])
+	if times[len(times)/2] >= 1 {
+		t.Errorf("an update takes %.2f times what a frame may", times[len(times)/2])
 	}
 }
 
