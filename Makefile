@@ -23,7 +23,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
 
 test: ## all tests of all modules; on Debian, root gets missing servers installed
-	@scripts/test $(MODULES)
+	@TESTFLAGS="$(TESTFLAGS)" scripts/test $(MODULES)
 
 deep: ## all tests, with EFFORT times the random walks (default 20)
 	FLYBALL_EFFORT=$(EFFORT) TESTFLAGS='-count=1 -timeout 12h' scripts/test $(MODULES)
@@ -35,7 +35,7 @@ soak-cluster: ## real processes, servers and faults for CLUSTER (default 10m); t
 	cd store/clustertest && FLYBALL_CLUSTER_SOAK=$(CLUSTER) FLYBALL_CLUSTER_JSON=$(CURDIR)/cluster.json go test -count=1 -v -timeout 25h -run TestSoak .
 
 fuzz: ## every fuzz target: those of what servers send for FUZZTIME each, others for FUZZREST
-	@scripts/fuzz $(FUZZTIME) $(FUZZREST)
+	@FUZZ_UNTIL=$(FUZZ_UNTIL) scripts/fuzz $(FUZZTIME) $(FUZZREST)
 
 bench: ## the measurements; ARGS are handed on
 	GOWORK= go run ./bench $(ARGS)
