@@ -13,12 +13,15 @@ import (
 	"testing"
 )
 
-// build builds both programs, once.
+// programEnv has the test's binary be the program: to link it once more takes long.
+const programEnv = "FLYBALL_EXAMPLE_GOOGLEADS"
+
+// build builds the server, once.
 var build = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "googleads-test"); err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-o", dir+"/", ".", "./adsserver").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", dir+"/", "./adsserver").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w\n%s", err, out)
 	}
@@ -26,6 +29,9 @@ var build = sync.OnceValues(func() (dir string, err error) {
 })
 
 func TestMain(m *testing.M) {
+	if os.Getenv(programEnv) != "" {
+		main()
+	}
 	code := m.Run()
 	if dir, err := build(); err == nil {
 		os.RemoveAll(dir)
@@ -33,21 +39,29 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// command is one of the built programs. Its environment has no credentials.
+// command is googleads or adsserver. Its environment has no credentials.
 func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	dir, err := build()
+	program, err := os.Executable()
+	if name == "adsserver" {
+		var dir string
+		dir, err = build()
+		program = filepath.Join(dir, name)
+		if runtime.GOOS == "windows" {
+			program += ".exe"
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...)
+	cmd := exec.CommandContext(t.Context(), program, args...)
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "GOOGLE_ADS_") {
 			cmd.Env = append(cmd.Env, kv)
 		}
+	}
+	if name == "googleads" {
+		cmd.Env = append(cmd.Env, programEnv+"=1")
 	}
 	return cmd
 }
