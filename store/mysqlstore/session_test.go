@@ -76,7 +76,7 @@ func TestASessionIsBegunOnceHoweverLongThatTakes(t *testing.T) {
 	m := shared(t)
 	dsn, _ := database(t, m)
 	p := newProxy(t, servers.Address(m.Port))
-	s := open(t, mysqlstore.Config{DSN: through(p, dsn), Sessions: 1, Poll: time.Minute})
+	s := open(t, mysqlstore.Config{DSN: through(p, dsn), Sessions: 1, Poll: 10 * time.Second})
 	c := newClient(s)
 	require.EqualValues(t, 1, c.take(t, "k", 1, forever(50)))
 
