@@ -158,7 +158,7 @@ func TestNodesUseTheWholeQuotaAndNoMore(t *testing.T) {
 				count := &counting{}
 				periods := 10
 				if tc.limit.Quota > 100 {
-					periods = 4
+					periods = 3
 				}
 				h, start := cluster(t, tc.limit, users, time.Duration(periods)*tc.limit.Per, count.wrap)
 				// Without the first period, in which a sliding limit has all its quota at once.
@@ -178,7 +178,7 @@ func TestEqualNodesMakeEqualCalls(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				users := many(8)
-				cluster(t, store.Limit{Kind: kind, Quota: 800, Per: time.Second}, users, 5*time.Second, nil)
+				cluster(t, store.Limit{Kind: kind, Quota: 400, Per: time.Second}, users, 20*time.Second, nil)
 				sum, squares := 0.0, 0.0
 				var made []int64
 				for _, u := range users {
