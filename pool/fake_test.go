@@ -143,7 +143,26 @@ func (s *server) pool(edit func(*Config[string, *link])) *Pool[string, *link] {
 // finish closes p and looks whether anything is left, of p or of s.
 func (s *server) finish(p *Pool[string, *link]) {
 	s.t.Helper()
-	p.Close()
+	p.Shutdown()
+	select {
+	case <-p.Done():
+	case <-time.After(2 * time.Minute): // a hook takes milliseconds, or seconds of a bubble's
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		lost := 0 // nobody's, if it is not in use
+		for c := p.lru.oldest; c != nil; c = c.newer {
+			lost++
+		}
+		if sh := p.shelf.Load(); sh != nil {
+			for i := range sh.places {
+				if sh.places[i].conn.Load() != nil {
+					lost++
+				}
+			}
+			s.t.Logf("the shelf is open: %v", sh.open.Load())
+		}
+		s.t.Fatalf("Close hangs: %d idle or on the shelf, %d places used, %+v, %+v", lost, p.used, p.n, p.puddle.Stat())
+	}
 	s.consistent(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
