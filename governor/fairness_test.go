@@ -517,7 +517,7 @@ func TestCancellingAndReturningNeitherGainNorLose(t *testing.T) {
 			synctest.Wait()
 			countingMu.Lock()
 			defer countingMu.Unlock()
-			if cancels < stays-stays/50 || cancels > stays+stays/50 {
+			if cancels < stays-stays/25 || cancels > stays+stays/25 {
 				t.Errorf("who cancels started %d, who does not %d", cancels, stays)
 			}
 		})
