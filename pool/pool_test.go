@@ -236,6 +236,30 @@ func TestAnExpiredConnectionIsReplacedByItsOwnSelector(t *testing.T) {
 	})
 }
 
+// The connection used last may be the oldest, and too old when another one still is not:
+// who comes before the timer gets that one, and the other is closed.
+func TestAnOldConnectionIsClosedWhenAYoungerOneIsLent(t *testing.T) {
+	bubble(t, func(c cfg) { c.Max, c.MaxAge = 2, 10*time.Second }, func(t *testing.T, s *server, p *Pool[string, *link]) {
+		old := lend(t, p, "x")
+		time.Sleep(5 * time.Second)
+		young := lend(t, p, "x")
+		is := young.Value()
+		young.Release()
+		old.Release()
+		p.timer.Stop() // it is late
+		time.Sleep(5 * time.Second)
+		r := lend(t, p, "x")
+		if r.Value() != is {
+			t.Errorf("link %d is lent, want the younger one", r.Value().id)
+		}
+		synctest.Wait()
+		if st := p.Stats(); st.Open != 1 || st.Discarded != 1 {
+			t.Errorf("%d open, %d discarded, want 1 and 1", st.Open, st.Discarded)
+		}
+		r.Release()
+	})
+}
+
 func TestMaxAgeMaxUsesAndIdleTimeout(t *testing.T) {
 	discardedAfter := func(edit func(cfg), use func(t *testing.T, p *Pool[string, *link]), want time.Duration, why error) func(*testing.T) {
 		return func(t *testing.T) {

@@ -52,6 +52,9 @@ func (p *Pool[S, C]) reserveLocked(e *entry[S, C], now time.Time) *Reservation[S
 		p.takeLocked(c)
 		why := p.unfit(c, now)
 		if why == nil {
+			if old != nil { // used later than c, and older
+				p.destroyLocked(old, discarded)
+			}
 			p.n.reused++
 			if p.dueForCheck(c, now) {
 				return newReservation(p, e, c, stateCheck)
