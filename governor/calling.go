@@ -35,6 +35,8 @@ type more struct {
 	ctx    context.Context // nil until somebody is to be told of its end
 	cancel context.CancelCauseFunc
 	att    *attempt // nil until needed
+	seq    uint64   // of its request; 0: it has none yet
+	stuck  bool     // it was reported as that
 	ended  bool     // the call is over
 }
 
@@ -178,7 +180,8 @@ func (in *inlineCall) AttemptInfo() retry.Info {
 }
 
 // attempt returns the attempt that in is, with a request of its own; nil when the
-// call is over. From then on the call ends as others do.
+// call is over. From then on the call ends as others do: who asks before it has started
+// must end it himself, for it may never start.
 func (in *inlineCall) attempt() *attempt {
 	if in.more.Load() == &over {
 		return nil
@@ -188,9 +191,34 @@ func (in *inlineCall) attempt() *attempt {
 	defer m.mu.Unlock()
 	if m.att == nil && !m.ended {
 		m.told.Store(true)
-		m.att = in.describe()
+		m.att = in.describe(m)
 	}
 	return m.att
+}
+
+// number returns that of the call's request. The caller holds m.mu.
+func (m *more) number(c *core) uint64 {
+	if m.seq == 0 {
+		m.seq = c.door.number()
+	}
+	return m.seq
+}
+
+// foundStuck returns the number of the call's request, and whether it is to be reported:
+// it is not over and has not been. It makes no attempt, since the call may be one that
+// has not started, and will not, and then goes by the actor with another number.
+func (in *inlineCall) foundStuck() (seq uint64, first bool) {
+	if in.more.Load() == &over {
+		return 0, false
+	}
+	m := in.extend()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stuck || m.ended {
+		return 0, false
+	}
+	m.stuck = true
+	return m.number(in.sel.core), true
 }
 
 // told reports whether in is counted elsewhere, be it by its cell, or is just about
@@ -200,10 +228,10 @@ func (in *inlineCall) told() bool {
 	return m != nil && (m == &over || m.told.Load())
 }
 
-// describe makes the attempt and its request.
-func (in *inlineCall) describe() *attempt {
+// describe makes the attempt and its request. The caller holds m.mu.
+func (in *inlineCall) describe(m *more) *attempt {
 	c := in.sel.core
-	r := &request{ctx: in.Context, enqueued: in.began, seq: c.door.number(), state: Running}
+	r := &request{ctx: in.Context, enqueued: in.began, seq: m.number(c), state: Running}
 	r.wish(c, in.ask)
 	r.history().order = 2*in.after + 1
 	in.sel.refs.Add(1)

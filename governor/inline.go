@@ -300,17 +300,23 @@ func (i *inlined[S, C]) leave() {
 // read before this.
 func (c *core) inlineStats(s *Stats, waits, calls *tally) {
 	sums, all := c.cells.sum()
-	begun := all
-	for in := range c.cells.running {
-		if !in.told() {
-			begun++
+	begun, m := all, &c.most
+	select {
+	case <-c.done: // no call is under way any more: what was said meanwhile gives way to what is so
+		m.submitted, m.started, m.waited = 0, 0, 0
+	default:
+		for in := range c.cells.running {
+			if !in.told() {
+				begun++
+			}
 		}
 	}
 	s.Submitted += begun
 	s.Started += begun
 	s.Succeeded += all
-	// A call that ends just now is in neither count for a moment.
-	m, waited := &c.most, waits.sum()
+	// A call that ends just now is in neither count for a moment, and one that was on its
+	// way in, and has to be queued after all, is in none until it is.
+	waited := waits.sum()
 	m.submitted, m.started, m.waited = max(m.submitted, s.Submitted), max(m.started, s.Started), max(m.waited, waited+begun)
 	s.Submitted, s.Started = m.submitted, m.started
 	waits.plus(m.waited - waited)
@@ -329,9 +335,8 @@ func (c *core) stuckInline(now int64, stuck []event.Event) []event.Event {
 		if at > now {
 			c.nextStuck = min(c.nextStuck, at)
 			c.timed.Store(true)
-		} else if a := in.attempt(); a != nil && !a.reported {
-			a.reported = true
-			stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
+		} else if seq, first := in.foundStuck(); first {
+			stuck = append(stuck, event.Event{Kind: event.Stuck, Request: seq, Attempt: 1, Delay: time.Duration(now - in.began)})
 		}
 	}
 	return stuck

@@ -450,6 +450,53 @@ func TestInlineCallIsReportedAsStuck(t *testing.T) {
 	})
 }
 
+// Who looks for what is stuck may find a call that has not started, and will not.
+func TestInlineCallThatWasStuckOnItsWayInIsCountedOnce(t *testing.T) {
+	b := &trap{}
+	direct(t, Config[string, int]{Workers: 2, Breaker: b, StuckAfter: time.Second}, func(t *testing.T, g *Governor[string, int]) {
+		go Do(t.Context(), g, "", func(context.Context, int) (int, error) { time.Sleep(time.Minute); return 0, nil })
+		synctest.Wait() // the actor looks every second from now on
+		b.spring = func() {
+			time.Sleep(time.Hour)
+			if s := g.Stats(); s.Stuck != 2 {
+				t.Errorf("%d stuck, want both", s.Stuck)
+			}
+			g.Learn(throttle.Signal{Delay: time.Minute})
+		}
+		if v, err := Do(t.Context(), g, "a", answer); v != 42 || err != nil {
+			t.Errorf("%d, %v", v, err)
+		}
+		if s := g.Stats(); s.Submitted != 2 || s.Started != 2 || s.Succeeded != 2 || s.Wait.Count != 2 {
+			t.Errorf("%+v, want two of each", s)
+		}
+		for sel, x := range g.names.m {
+			if n := x.refs.Load(); n != 0 {
+				t.Errorf("selector %q has %d references", sel, n)
+			}
+		}
+	})
+}
+
+// Stats counts what is on its way in as begun; it was refused after all.
+func TestInlineCallRefusedAtTheEndIsNotSubmitted(t *testing.T) {
+	b := &trap{}
+	direct(t, Config[string, int]{Workers: 2, Breaker: b}, func(t *testing.T, g *Governor[string, int]) {
+		b.spring = func() {
+			g.Stats()
+			g.begin(draining)
+		}
+		if _, err := Do(t.Context(), g, "", answer); err != ErrClosed {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		if s := g.Stats(); s.Submitted != 0 || s.Started != 0 || s.Refused != 1 || s.Wait.Count != 0 {
+			t.Errorf("%+v, want 1 refused", s)
+		}
+	})
+}
+
 func TestAbandonedInlineCallReturnsWithItsClosure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := New(Config[string, int]{Name: "test", CloseGrace: time.Second})
