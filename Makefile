@@ -64,9 +64,9 @@ tidy: ## go mod tidy in every module
 tidy-check:
 	$(call each,go mod tidy -diff)
 
-cross: ## build and vet the root module for other systems
-	@rc=0; for p in $(PLATFORMS); do echo "-- $$p: go build, go vet"; export GOOS=$${p%/*} GOARCH=$${p#*/}; \
-		{ go build ./... && go vet ./...; } || rc=1; done; exit $$rc
+# go vet compiles every dependency for the system and type-checks the rest, with tests.
+cross: ## vet the root module for other systems
+	@rc=0; for p in $(PLATFORMS); do echo "-- $$p: go vet"; GOOS=$${p%/*} GOARCH=$${p#*/} go vet ./... || rc=1; done; exit $$rc
 
 workspace: ## check that go.work joins every module and builds from the root
 	@have=$$(for m in $(MODULES); do (cd $$m && go list -m); done | sort); joined=$$(GOWORK= go list -m | sort); \
