@@ -85,10 +85,12 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 }
 
 // DialOptions returns what grpc.NewClient needs: both interceptors, the outermost of
-// those given later, and no retries of grpc's own, which would run outside the
-// governor's pauses.
+// those given later, and none of the retries of a service config, which would run
+// outside the governor's pauses. grpc's transparent ones, of calls that no server has
+// seen, go on.
 func (c *Client) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
+		grpc.WithDisableRetry(),
 		grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream),
 	}
 }

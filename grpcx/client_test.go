@@ -52,8 +52,13 @@ func governed(t *testing.T, answer func(grpc.ServerStream) error, set func(*gove
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dial(t, answer, c.DialOptions()...), g
+	return dial(t, answer, append(c.DialOptions(), grpc.WithDefaultServiceConfig(retrying))...), g
 }
+
+// retrying is what services publish to have clients repeat calls by themselves.
+const retrying = `{"methodConfig": [{"name": [{}], "retryPolicy": {
+	"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
+	"retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]}}]}`
 
 func invoke(ctx context.Context, conn *grpc.ClientConn, opts ...grpc.CallOption) (string, error) {
 	reply := new(wrapperspb.StringValue)
@@ -133,6 +138,28 @@ func TestUnaryCallWaitsOutALimit(t *testing.T) {
 	if s := g.Stats(); s.Limited != 2 || s.Succeeded != 1 {
 		t.Errorf("%d limited, %d succeeded; want 2 and 1", s.Limited, s.Succeeded)
 	}
+	idle(t, g)
+}
+
+// Below the governor nobody repeats a call: not in a pause, and not what its Retry,
+// which there is none of here, does not repeat.
+func TestServiceConfigRepeatsNothing(t *testing.T) {
+	var n calls
+	conn, g := governed(t, func(grpc.ServerStream) error {
+		n.refuse(0, 0)
+		return status.Error(codes.Unavailable, "try later")
+	}, nil, nil)
+	if _, err := invoke(t.Context(), conn); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v", err)
+	}
+	s, err := query(t.Context(), conn)
+	if err == nil {
+		_, err = recv(s)
+	}
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("%v", err)
+	}
+	n.check(t, 2)
 	idle(t, g)
 }
 
