@@ -17,13 +17,13 @@ CLUSTER  ?= 10m
 # it failed in one.
 each = @rc=0; for m in $(MODULES); do echo "-- $$m: $(1)"; (cd $$m && $(1)) || rc=1; done; exit $$rc
 
-.PHONY: help test deep soak soak-cluster fuzz bench cover build lint fmt vet staticcheck tidy tidy-check cross workspace generate generate-check
+.PHONY: help test deep soak soak-cluster fuzz bench cover lint fmt vet staticcheck tidy tidy-check cross workspace generate generate-check
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
 
 test: ## all tests of all modules; on Debian, root gets missing servers installed
-	@TESTFLAGS="$(TESTFLAGS)" scripts/test $(MODULES)
+	@scripts/test $(MODULES)
 
 deep: ## all tests, with EFFORT times the random walks (default 20)
 	FLYBALL_EFFORT=$(EFFORT) TESTFLAGS='-count=1 -timeout 12h' scripts/test $(MODULES)
@@ -35,7 +35,7 @@ soak-cluster: ## real processes, servers and faults for CLUSTER (default 10m); t
 	cd store/clustertest && FLYBALL_CLUSTER_SOAK=$(CLUSTER) FLYBALL_CLUSTER_JSON=$(CURDIR)/cluster.json go test -count=1 -v -timeout 25h -run TestSoak .
 
 fuzz: ## every fuzz target: those of what servers send for FUZZTIME each, others for FUZZREST
-	@FUZZ_UNTIL=$(FUZZ_UNTIL) scripts/fuzz $(FUZZTIME) $(FUZZREST)
+	@scripts/fuzz $(FUZZTIME) $(FUZZREST)
 
 bench: ## the measurements; ARGS are handed on
 	GOWORK= go run ./bench $(ARGS)
@@ -43,9 +43,6 @@ bench: ## the measurements; ARGS are handed on
 cover: ## statements of the root module that its tests reach; leaves cover.out
 	go test -coverpkg=./... -coverprofile=cover.out ./...
 	@go tool cover -func=cover.out | tail -n 1
-
-build:
-	$(call each,go build ./...)
 
 lint: fmt vet staticcheck ## gofmt, go vet and staticcheck (staticcheck.conf)
 
