@@ -176,12 +176,7 @@ func TestSoakAccounting(t *testing.T) {
 				if err := g.Close(); err != nil {
 					t.Error(err)
 				}
-				eventually(t, func() string {
-					if n := runtime.NumGoroutine(); n > before+1 {
-						return fmt.Sprintf("%d goroutines, %d before", n, before)
-					}
-					return ""
-				})
+				noneLeft(t, before+1)
 			})
 		}
 	}
@@ -198,6 +193,18 @@ func eventually(t *testing.T, wrong func() string) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Error(wrong())
+}
+
+// noneLeft waits until there are no more goroutines than before.
+func noneLeft(t *testing.T, before int) {
+	t.Helper()
+	eventually(t, func() string {
+		if n := runtime.NumGoroutine(); n > before {
+			buf := make([]byte, 1<<20)
+			return fmt.Sprintf("%d goroutines, %d before\n%s", n, before, buf[:runtime.Stack(buf, true)])
+		}
+		return ""
+	})
 }
 
 // unbalanced says which books of a governor at rest are not.

@@ -13,7 +13,6 @@ import (
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
-	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -326,7 +325,7 @@ func TestEndedContextTakesNoPermit(t *testing.T) {
 }
 
 func TestManyWaitWithoutAGoroutine(t *testing.T) {
-	n := effort.Times(20_000)
+	const n = 20_000
 	bubble(t, func(c *governor.PlainConfig) { c.MaxQueue, c.Workers = n, 1 }, func(t *testing.T, g *governor.Plain) {
 		g.Pause()
 		before := runtime.NumGoroutine()

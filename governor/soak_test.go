@@ -295,14 +295,7 @@ func TestSoak(t *testing.T) {
 		soakOne(t, n, sizes[i%len(sizes)].workers, sizes[i%len(sizes)].conns, 0, i%2 == 1)
 		soakOne(t, n, sizes[i%len(sizes)].workers, sizes[i%len(sizes)].conns, 95, i%2 == 1)
 	}
-	for range 3000 { // a minute, which only a failure takes
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	buf := make([]byte, 1<<20)
-	t.Errorf("%d goroutines, %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+	noneLeft(t, before)
 }
 
 func soakOne(t *testing.T, n, workers, conns, alone int, closeMidway bool) {

@@ -19,7 +19,7 @@ func TestAcquireRacingWithCancelConservesPlaces(t *testing.T) {
 	const places, users = 2, 8
 	s := newServer(t)
 	p := s.pool(func(c cfg) { c.Max, c.OnEvent = places, nil })
-	patience, enough := context.WithTimeout(t.Context(), 10*time.Minute)
+	patience, enough := context.WithTimeout(t.Context(), time.Duration(effort.Times(10))*time.Minute)
 	defer enough()
 	var got, left, held atomic.Int64
 	var wg sync.WaitGroup

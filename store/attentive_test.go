@@ -251,7 +251,7 @@ func TestGovernorsMakeFewRoundTrips(t *testing.T) {
 		{10_000, time.Minute, 0.012},
 	} {
 		for _, deaf := range []bool{false, true} {
-			if deaf && l.quota > 100 && effort.Times(1) == 1 {
+			if deaf && l.quota > 100 && effort.Usual() {
 				continue
 			}
 			name := fmt.Sprintf("%d in %v, deaf %v", l.quota, l.per, deaf)

@@ -42,8 +42,9 @@ func ExampleSyncer() {
 		defer g.Close()
 		for range 10 {
 			governor.Submit(ctx, g, "", governor.Func(func(context.Context) (int, error) {
+				n := calls.Add(1)
 				made <- true
-				return int(calls.Add(1)), nil
+				return int(n), nil
 			}))
 		}
 	}

@@ -72,7 +72,7 @@ func TestAQuotaIsUsedInFewRoundTrips(t *testing.T) {
 			for k, d := range demands {
 				// Many calls take long: by default one demand of each kind, in turn, of many a
 				// Window alone, which has a bound of its own for each quota, and not the most.
-				if effort.Times(1) == 1 && l.quota > 10 && (k != (i+j)%len(demands) || l.quota > 1000 && kind != store.Window || l.quota > 10_000) {
+				if effort.Usual() && l.quota > 10 && (k != (i+j)%len(demands) || l.quota > 1000 && kind != store.Window || l.quota > 10_000) {
 					continue
 				}
 				most := 1.1 * most // it is chance who comes first, and that may cost a few

@@ -15,6 +15,9 @@ import (
 // says, a whole number from 1 to 1,000,000.
 func Times(n int) int { return n * factor }
 
+// Usual reports whether nothing is repeated more often than on every run.
+func Usual() bool { return factor == 1 }
+
 var factor = parse(os.Getenv("FLYBALL_EFFORT"))
 
 func parse(s string) int {

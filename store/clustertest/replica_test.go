@@ -157,9 +157,7 @@ func runReplica(said string) error {
 	if l.Deaf {
 		engine = deaf{engine}
 	}
-	// What is lost is cut off, so nothing waits for the Timeout but what is slow: to begin
-	// a session of MariaDB takes a dozen round trips, and is begun anew if there is no time
-	// for them.
+	// What is lost is cut off, so nothing waits for the Timeout but what is slow.
 	noted := &noting{Store: breakIt(engine, l.Broken), log: l.log}
 	interval := 600 * time.Millisecond
 	if l.Broken == forever {

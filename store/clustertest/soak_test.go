@@ -127,9 +127,7 @@ func soakFaults(c *cluster) []soakFault {
 			c.fault(faultproxy.Fault{DropRequests: true})
 			time.Sleep(rand.N(per))
 			c.fault(faultproxy.Fault{})
-			for _, m := range c.members {
-				m.proxy.Cut()
-			}
+			c.cut()
 		}},
 		{name: "stop", do: func(m *member) {
 			m.signal(syscall.SIGSTOP)

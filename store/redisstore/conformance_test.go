@@ -64,7 +64,7 @@ func TestConformanceOfOneServer(t *testing.T) {
 		watched.Addrs = append(watched.Addrs, s.Addr)
 	}
 	lose := func() { r.Must("FLUSHALL") }
-	if effort.Times(1) == 1 {
+	if effort.Usual() {
 		t.Run("either", func(t *testing.T) { storetest.Run(t, engines(lose, direct, watched)) })
 	} else {
 		t.Run("standalone", func(t *testing.T) { storetest.Run(t, engines(lose, direct)) })

@@ -28,8 +28,10 @@ func slotsBounded(c *check) {
 		if a.Held > 0 && (a.SlotsFor <= 0 || a.SlotsFor > c.Store.TTL()) {
 			c.Errorf("%d slots for %v", a.Held, a.SlotsFor)
 		}
-		held[i] = max(keep, a.Held) // one that is asked back runs until it is over
-		heard[i] = sent
+		if sent.Sub(heard[i]) >= c.Store.TTL()/2 {
+			keep = 0 // it may have counted as dead, and what it had be another's
+		}
+		held[i], heard[i] = max(keep, a.Held), sent // one that is asked back runs until it is over
 		sum, now := int64(0), time.Now()
 		for j, h := range held {
 			if now.Sub(heard[j]) < c.Store.TTL() { // else it may count as dead

@@ -116,7 +116,7 @@ func noWindowHoldsMore(c *check) {
 			all = append(all, &hammered{limit: l, key: store.KeyFor(c.key, kind.String(), string(rune(quota))), nodes: nodes(4), least: 80 + int(quota)})
 		}
 	}
-	begin(per)
+	next(per)
 	start := time.Now()
 	for busy := true; busy; {
 		busy = time.Since(start) < 4*per

@@ -208,18 +208,11 @@ func (c *check) drainBy(end time.Time, it store.Item, nodes ...store.Node) (sum 
 	return sum
 }
 
-// begin waits for the next window of per, if half of this one is over.
-func begin(per time.Duration) {
-	if time.Duration(time.Now().UnixNano())%per > per/2 {
-		next(per)
-	}
-}
-
 // next waits for the next window of per, and returns a time shortly before its end.
 func next(per time.Duration) (end time.Time) {
 	time.Sleep(per - time.Duration(time.Now().UnixNano())%per + per/50)
-	over := time.Duration(time.Now().UnixNano()) % per
-	return time.Now().Add(per - over - per/10)
+	now := time.Now()
+	return now.Add(per - time.Duration(now.UnixNano())%per - per/10)
 }
 
 // long is a limit of a window that does not end while a check runs, however slow the
