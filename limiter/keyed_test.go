@@ -180,6 +180,9 @@ func FuzzKeyed(f *testing.F) {
 		}
 		k, err := NewKeyed(KeyedConfig{Rate: rate, Burst: burst, MaxKeys: maxKeys})
 		if err != nil {
+			if !strings.HasPrefix(err.Error(), "limiter: KeyedConfig.") {
+				t.Fatal(err)
+			}
 			return
 		}
 		d &= math.MaxInt64

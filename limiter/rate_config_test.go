@@ -136,6 +136,9 @@ func FuzzRate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rate float64, burst int, from, d int64, n int) {
 		r, err := NewRate(RateConfig{Rate: rate, Burst: burst})
 		if err != nil {
+			if !strings.HasPrefix(err.Error(), "limiter: RateConfig.") {
+				t.Fatal(err)
+			}
 			return
 		}
 		g := r.cur.Load().gcra

@@ -3,11 +3,14 @@ package retry
 import (
 	"errors"
 	"math"
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
 )
+
+var named = regexp.MustCompile(`^retry: invalid: (MaxElapsed|MaxRetryAfter|Backoff)\b`)
 
 // Whatever is configured, New says what is wrong with it, or makes a Retry whose
 // decisions stay within it.
@@ -21,8 +24,8 @@ func FuzzConfig(f *testing.F) {
 			Backoff: backoff.Exponential{Initial: time.Duration(initial), Multiplier: multiplier},
 		}
 		if _, err := New(cfg); err != nil {
-			if !errors.Is(err, ErrInvalid) {
-				t.Fatalf("%v does not match ErrInvalid", err)
+			if !errors.Is(err, ErrInvalid) || !named.MatchString(err.Error()) {
+				t.Fatalf("%v does not match ErrInvalid, or names no field", err)
 			}
 			return
 		}
