@@ -53,8 +53,8 @@
 // been given back. Only later attempts of a call that began on the fast path and was
 // refused run on workers. Submit goes the same way to a worker.
 //
-// Whoever leaves something for the actor, a request that can probably start at once or
-// a slot, does the actor's work on it by himself when nobody else is at it.
+// A goroutine that submits a request which can probably start at once, or that frees a
+// slot, runs the scheduler itself if no other goroutine is running it.
 //
 // # Promises
 //

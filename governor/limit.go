@@ -25,9 +25,9 @@ type Limit struct {
 	Limiter limiter.Limiter
 
 	// Quota is the limit as the vendor documents it, so many calls per minute,
-	// say. It is taken for one over a sliding window, which no other reading of
-	// the words refuses; a vendor that is known to count otherwise has a Limiter
-	// for that. A MaxKeys of 0 means the governor's.
+	// say. It is kept over a sliding window, the strictest reading of the words;
+	// where the vendor is known to count otherwise, set Limiter. A MaxKeys of 0
+	// means the governor's.
 	Quota limiter.QuotaConfig
 }
 

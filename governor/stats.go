@@ -26,10 +26,10 @@ type Stats struct {
 	Queued   int `json:"queued"`    // requests that wait, backoffs included
 	MaxQueue int `json:"max_queue"`
 
-	// Lanes are the longest, and Tenants those of whom most waits in all lanes
-	// together, at most 50 of each, the most first; LaneCount and TenantCount are how
-	// many there are. Where that is more, one that is left out may be longer than the
-	// last that is listed, but not twice as long.
+	// Lanes and Tenants list the 50 with the most waiting requests, a tenant's in all
+	// its lanes together, the most first; LaneCount and TenantCount are how many there
+	// are. Where that is more, one that is left out may be longer than the last that is
+	// listed, but not twice as long.
 	Lanes       []LaneStats   `json:"lanes,omitempty"`
 	LaneCount   int           `json:"lane_count"`
 	Tenants     []TenantStats `json:"tenants,omitempty"`

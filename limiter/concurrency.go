@@ -22,8 +22,8 @@ type ConcurrencyConfig struct {
 //
 // The envelope: the permits taken and not released are never more than Limit.
 //
-// It is for owners that call Release. A Shared does; a governor bounds what runs at
-// once by its slots and connections, and does not.
+// Its owner calls Release when a call has ended, as a governor and a Shared do. What a
+// governor runs at once in all is bounded by its Workers; this is for a key of its own.
 //
 // A Concurrency belongs to one owner and has no lock. Its methods cost one or two
 // map accesses; those on a key that holds permits allocate nothing. A key that

@@ -12,9 +12,8 @@ import (
 // them; a limiter that may open again answers with a long wait.
 const Never time.Duration = math.MaxInt64
 
-// Unsure is the wait for permits of which nobody knows yet when there will be some,
-// of a Notifier, which says so when it does. An owner that waits less for it need
-// not give up.
+// Unsure is the wait that a Notifier returns which does not know yet when there will be
+// permits. It says so, by OnChange, when it does; an owner need not give up before.
 const Unsure = Never / 2
 
 // Limiter decides when permits may be taken. It is a pure core: it takes now as

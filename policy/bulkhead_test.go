@@ -328,7 +328,7 @@ func TestBulkheadKeepsItsPermits(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range effort.Times(400) {
+			for range 12_500 {
 				ctx, cancel := context.WithCancel(t.Context())
 				switch rand.IntN(8) {
 				case 0:

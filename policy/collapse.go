@@ -27,8 +27,8 @@ type CollapseConfig[K comparable, R any] struct {
 	// 10 ms.
 	Window time.Duration
 
-	// MaxBatch is with how many keys that somebody waits for it is made at once. 0
-	// means any number.
+	// MaxBatch makes a batch before its Window is over, when somebody waits for so many
+	// keys. 0 means any number.
 	MaxBatch int
 
 	// OnError replaces the error of a call; nil as a replacement is success. What

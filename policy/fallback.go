@@ -62,8 +62,8 @@ func Func[R any](fn func(ctx context.Context, err error) (R, error)) Substitute 
 }
 
 // Map is Func for a function that is given the call's result, too: the zero R when
-// the call was not made. Which calls it maps says FallbackConfig.If, unless told
-// otherwise only those with an error; how many at once, Max.
+// the call was not made. FallbackConfig.If selects the calls, by default those with an
+// error, and Max bounds how many at once.
 func Map[R any](fn func(ctx context.Context, r R, err error) (R, error)) Substitute {
 	if fn == nil {
 		return Substitute{}

@@ -77,8 +77,8 @@ type Cool struct {
 // MaxCool is the longest cooldown that a store keeps.
 const MaxCool = 31 * 24 * time.Hour
 
-// MaxScopes is of how many scopes of one key a store keeps cooldowns; the one that
-// ends first goes when there are more.
+// MaxScopes is the most scopes of one key whose cooldowns a store keeps. When there are
+// more, the one that ends first is dropped.
 const MaxScopes = 64
 
 // Cooldown is the cooldown of one scope.
