@@ -379,6 +379,17 @@ func every(t testing.TB) map[string]Limiter {
 		t.Fatal(err)
 	}
 	all["Concurrency"] = c
+	for name, l := range map[string]func() (Limiter, error){
+		"AdaptiveConcurrency": func() (Limiter, error) { return made(NewAdaptiveConcurrency(AdaptiveConcurrencyConfig{Start: 7})) },
+		"ByKey": func() (Limiter, error) {
+			return made(NewByKey(ByKeyConfig{Keys: map[string]Limiter{"key": newBucket(t, BucketConfig{Rate: 7e6, Burst: 7})}, Others: newBucket(t, BucketConfig{Rate: 7e6, Burst: 7})}))
+		},
+		"Spread": func() (Limiter, error) { return made(NewSpread(SpreadConfig{})) },
+	} {
+		if all[name], err = l(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return all
 }
 
@@ -425,7 +436,8 @@ func TestLimitersStandNonsense(t *testing.T) {
 // for nothing, changes nothing.
 func TestLimitersTellNever(t *testing.T) {
 	for name, l := range every(t) {
-		if name == "Leaky" || name == "Adaptive" { // no number is too high for them
+		switch name {
+		case "Leaky", "Adaptive", "AdaptiveConcurrency", "Spread": // no number is too high for them, or only for now
 			continue
 		}
 		l.Wait(epoch, "", 8)
@@ -477,6 +489,30 @@ func TestLimitersDoNotHeedTheWallClock(t *testing.T) {
 			if i%50 == 0 {
 				now += 20 * time.Minute
 			}
+		}
+	}
+}
+
+func TestThrottleDoesNotHeedTheWallClock(t *testing.T) {
+	base := time.Now()
+	is, err := NewThrottle(ThrottleConfig{Window: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stepped, _ := NewThrottle(ThrottleConfig{Window: time.Minute})
+	r := rand.New(rand.NewPCG(8, 9))
+	for i := range 2000 {
+		now := base.Add(time.Duration(i) * 100 * time.Millisecond)
+		off := wallStep(now, []int64{0, 3600, -3600}[i/100%3])
+		x := r.Float64()
+		if a, b := is.Admit(now, x), stepped.Admit(off, x); a != b {
+			t.Fatalf("step %d: %v, and %v with another wall clock", i, a, b)
+		} else if a && i%5 == 0 {
+			is.Accepted(now)
+			stepped.Accepted(off)
+		}
+		if a, b := is.Rejects(now), stepped.Rejects(off); a != b {
+			t.Fatalf("step %d: %v are rejected, and %v with another wall clock", i, a, b)
 		}
 	}
 }
