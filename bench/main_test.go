@@ -53,7 +53,31 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("row %s is incomplete: %+v", r.id, r)
 		}
 	}
-	for _, want := range []string{"D1a", "D1b", "D1c", "D1d", "IDLE", "B1/1", "B1/64", "B1/1024", "B2/8", "B3/64", "B4/1", "B4fs/64", "D2a", "D2b/stack", "F2", "F3/wait", "F1gov", "F2gov/gentle", "F3gov/wait", "F3govdoc/seeds", "F4/1", "F4/1000", "F5", "H1/serial", "H2/par", "H3/serial", "L1", "Q1", "Q1mixed"} {
+	for _, want := range strings.Fields(`
+		A1/par A1/serial A2/par A2/serial A2none/par A2none/serial A2now/par A2now/serial
+		A2seconds/par A2seconds/serial A3allow/par A3allow/serial A3reserve/par
+		A3reserve/serial A3wait/par A3wait/serial A4allow/par A4allow/serial A4try/par
+		A4try/serial A5/par A5/serial A5av/par A5av/serial A5avdo/par A5avdo/serial A5do/par
+		A5do/serial A6floor/par A6floor/serial A6fs/par A6fs/serial A6hm/par A6hm/serial
+		A6t/par A6t/serial
+		B1/1 B1/8 B1/64 B1/1024 B2/1 B2/8 B2/64 B2/1024 B3/1 B3/8 B3/64 B3/1024 B4/1 B4/8
+		B4/64 B4/1024 B4fs/1 B4fs/8 B4fs/64 B4fs/1024
+		C1 C2hot/par C2hot/serial C2uniform/par C2uniform/serial
+		D1a D1b D1c D1c/all D1d D2a D2a/stack D2b D2b/stack
+		E1 E2/1 E2/16
+		F1 F1/refused F1/seeds F1/wait F1gov F1gov/gentle F1gov/refused F1gov/seeds F1gov/wait
+		F1govdoc F1govdoc/gentle F1govdoc/refused F1govdoc/seeds F1govdoc/wait F2 F2/blind
+		F2/refused F2/seeds F2/wait F2gov F2gov/gentle F2gov/refused F2gov/seeds F2gov/wait F3
+		F3/refused F3/seeds F3/wait F3gov F3gov/gentle F3gov/refused F3gov/seeds F3gov/wait
+		F3govdoc F3govdoc/gentle F3govdoc/refused F3govdoc/seeds F3govdoc/wait F4/1 F4/64
+		F4/1000 F5
+		H1/par H1/serial H1quota/par H1quota/serial H2/par H2/serial H3/par H3/serial
+		IDLE IDLE/used
+		L1 L1/now L5 L6/8 L6/256
+		Q1 Q1mixed
+		S1
+		V1 V2 V3
+	`) {
 		if !seen[want] {
 			t.Errorf("row %s is not there", want)
 		}

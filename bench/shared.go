@@ -10,7 +10,8 @@ import (
 // credit that is live, with the clock readings that this takes. The engine is in
 // memory; it is asked once in a hundred million permits.
 func init() {
-	add(row{id: "L5", what: "a permit that was fetched from a store", peer: "x/time/rate Allow", unit: "ns", measure: timed(1, sharedPermit, timeRate)})
+	add(row{id: "L5", what: "a permit that was fetched from a store", peer: "x/time/rate Allow", unit: "ns",
+		target: []bound{{amount, 300}, {allocs, 0}}, measure: timed(1, sharedPermit, timeRate)})
 }
 
 // fetched is how many permits are fetched at once.

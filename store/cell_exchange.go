@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -195,8 +196,10 @@ func (a *Answer) sane(it *Item) bool {
 	return ok
 }
 
-// forgot reports once that the store has lost its state.
+// forgot reports once that the store has lost its state: keys that were lost by one event
+// have epochs that are the same up to "--".
 func (s *Syncer) forgot(epoch string) (after []func()) {
+	epoch, _, _ = strings.Cut(epoch, "--")
 	if s.epoch == epoch {
 		return nil
 	}

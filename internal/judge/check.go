@@ -110,19 +110,6 @@ func (h *History) Pauses(grace time.Duration) error {
 	return nil
 }
 
-// Propagation returns how long it took until each process that made calls had heard of
-// a pause that began at at: the longest time, of those that heard.
-func (h *History) Propagation(at int64) (longest time.Duration, heard int) {
-	seen := make(map[string]bool)
-	for _, r := range h.sorted(Cool) {
-		if r.At >= at && !seen[r.Node] {
-			seen[r.Node] = true
-			longest = max(longest, time.Duration(r.At-at))
-		}
-	}
-	return longest, len(seen)
-}
-
 // Ledger returns an error that names a request of nodes that ended twice or never, or
 // a call for one that had ended. Nodes that were killed end nothing: they are not
 // among nodes.

@@ -197,15 +197,6 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
 
-func TestPropagationIsOfTheLastToHear(t *testing.T) {
-	h := judge.History{Records: []judge.Record{
-		{At: 90, Node: "a", Kind: judge.Cool}, {At: 110, Node: "b", Kind: judge.Cool}, {At: 150, Node: "a", Kind: judge.Cool}, {At: 190, Node: "b", Kind: judge.Cool},
-	}}
-	if d, n := h.Propagation(100); d != 50 || n != 2 {
-		t.Errorf("%v, %d processes, want 50ns and 2", d, n)
-	}
-}
-
 func ExampleHistory_Windows() {
 	h := judge.History{Records: []judge.Record{
 		{At: 1, Node: "a", Kind: judge.Arrive, ID: 1},

@@ -120,13 +120,6 @@ func (v *Vendor) Tally() Tally {
 	return v.tally
 }
 
-// Recount has Tally.Most count anew, from the calls that are there.
-func (v *Vendor) Recount() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.tally.Most = v.now
-}
-
 // Close ends the server and the calls that are there.
 func (v *Vendor) Close() error {
 	err := v.http.Close()

@@ -73,7 +73,10 @@ func slotsOfTheKilled() scenario {
 					c.replace(0)
 				}
 				// A new store believes first what nodes say they hold.
-				err := await("three replicas make six calls at once", func() bool { return c.most(0) >= slots })
+				from, dies := clock(), c.members[0].name
+				err := await("three replicas make six calls at once, the one that dies among them", func() bool {
+					return c.most(from) >= slots && c.written("vendor").Arrived(dies, from, 1<<62) > 0
+				})
 				if err != nil {
 					return err
 				}

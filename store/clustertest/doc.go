@@ -6,7 +6,8 @@
 //	FLYBALL_CLUSTER_SOAK=2m FLYBALL_CLUSTER_JSON=result.json go test -run TestSoak
 //
 // Each fault has controls: the same with a store that breaks one promise, or with
-// somebody who breaks the rules, which the judge has to catch.
+// somebody who breaks the rules, which the judge has to catch. Only what a primary of a
+// Cluster takes with it is controlled elsewhere, in redisstore's tests of failovers.
 //
 // What has to happen is waited for, so that a slow machine needs longer, and is not at
 // fault. What has to happen in time is allowed as much more as timers are late meanwhile,

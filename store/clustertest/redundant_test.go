@@ -106,17 +106,14 @@ func slotThatMoves() scenario {
 	}
 }
 
-// primaryThatDies has the primary die that has the limit. Its replica takes over.
+// primaryThatDies has the primary die that has the limit. Its replica takes over. What is
+// lost then, and that it counts, redisstore's own test of a failover controls.
 func primaryThatDies() scenario {
 	const timeout = 4 * time.Second // in which nodes that only stall are not replaced
 	return scenario{
-		name: "a primary that dies", only: "cluster", timeout: timeout, controls: with(alone),
+		name: "a primary that dies", only: "cluster", timeout: timeout,
 		template: replica{Limit: window(), Every: 16 * time.Millisecond, Bound: timeout},
 		round: func(c *cluster) error {
-			if c.control { // nobody asks the store, so that it has no limit
-				time.Sleep(per)
-				return nil
-			}
 			_, primary, before := c.server.callsSlot()
 			if primary == nil {
 				return fmt.Errorf("%w: no primary has the limit", errUntested)

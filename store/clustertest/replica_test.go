@@ -40,8 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	flag.Parse()
-	flag.Set("test.parallel", strconv.Itoa(atOnce()))
+	flag.Set("test.parallel", strconv.Itoa(atOnce())) // before the command line is parsed, which wins
 	end := late.begin()
 	code := m.Run()
 	end()

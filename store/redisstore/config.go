@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"time"
@@ -64,6 +65,11 @@ type Config struct {
 	// defaults of the servers, and otherwise none. Negative: none. It should be the
 	// same in all processes.
 	SplitBrainBound time.Duration
+
+	// Logger gets a record, once, when a primary that sentinels watch, or a Client's that
+	// has replicas, is found to have no min-replicas-to-write, so that SplitBrainBound
+	// bounds nothing. nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // String names the servers, and no secret.
@@ -92,6 +98,9 @@ func (cfg *Config) fill() error {
 	}
 	_, cluster := cfg.Client.(*redis.ClusterClient)
 	cfg.Cluster = cfg.Cluster || cluster
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
 	if cfg.TTL == 0 {
 		cfg.TTL = 10 * time.Second
 	}

@@ -1,11 +1,17 @@
 package redisstore
 
 import (
+	"context"
+	"log/slog"
+	"maps"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/internal/servers"
 	"github.com/flyball-go/flyball/store"
 )
@@ -15,7 +21,7 @@ import (
 func believesAll(t testing.TB, s *Store) {
 	mutate(t, s, "local fresh = not ours or back > 0 or not h.v", "local fresh = not h.v")
 	mutate(t, s, "lost = witness.l\n", "lost = 0\n")
-	mutate(t, s, "local deleted = find(", "local deleted = false and find(")
+	mutate(t, s, "local deleted = (current", "local deleted = false and (current")
 }
 
 // losses are the ways in which a server of ours can lose what was granted. Each
@@ -103,7 +109,7 @@ func TestADeletedKeyIsLost(t *testing.T) {
 				t.Parallel()
 				s, r := one(t)
 				if broken {
-					mutate(t, s, "local deleted = find(", "local deleted = false and find(")
+					mutate(t, s, "local deleted = (current", "local deleted = false and (current")
 				}
 				told := map[*asker]string{}
 				ask := func(a *asker, want int64) int64 {
@@ -367,5 +373,158 @@ func TestTheLargestGenerationHarmsNobody(t *testing.T) {
 	it.Known = append(it.Known, answer.Cooldowns...)
 	if _, err = a.send(it); err != nil {
 		t.Error(err)
+	}
+}
+
+// Two who knew another server, as before a failover, find a key absent, one after the
+// other: what the first has made was deleted when the second comes.
+func TestAKeyThatIsDeletedAfterAFailoverIsLost(t *testing.T) {
+	t.Parallel()
+	s, r := one(t)
+	a, b := newAsker(t, s, "k", hourly(100)), newAsker(t, s, "k", hourly(100))
+	a.told["k"], b.told["k"] = "0123456789abcdef-1", "0123456789abcdef-1"
+	before := a.drain()
+	r.Must("DEL", hashOf("k"))
+	sum := before + b.ask(1).Granted + a.drain()
+	if before != 100 || sum > 101 {
+		t.Errorf("%d of 100 granted, and %d with what came after the key was deleted, and asked for by who had not seen it", before, sum)
+	}
+}
+
+// The witness alone is evicted, so that what the server has seems to begin then. Who
+// was told an epoch before has seen the key: if it is absent, or was made since, it was
+// deleted. What somebody says to be unused since is unused.
+func TestADeletedKeyIsLostAfterTheWitness(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		newcomer time.Duration // before the witness is gone, or after; 0: none
+		unused   bool
+	}{{"", 0, false}, {"newcomer before", -1, false}, {"newcomer after", 1, false}, {"said to be unused", 0, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s, r := one(t)
+			a := newAsker(t, s, "k", hourly(100))
+			before := a.drain()
+			come := func() { newAsker(t, s, "k", hourly(100)).ask(1) }
+			if tc.newcomer < 0 {
+				r.Must("DEL", hashOf("k"))
+				come()
+			}
+			r.Must("DEL", witness)
+			newAsker(t, s, "other", hourly(100)).ask(1)
+			if tc.unused {
+				if err := s.AssumeUnused(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			} else { // as if that was long ago
+				long := strconv.FormatInt(time.Now().Add(-24*time.Hour).UnixMicro(), 10)
+				r.Must("HSET", witness, "b", long, "l", long)
+			}
+			if tc.newcomer >= 0 {
+				r.Must("DEL", hashOf("k"))
+			}
+			if tc.newcomer > 0 {
+				come()
+			}
+			epoch := a.told["k"]
+			if after := a.drain(); before != 100 || (after > 0) != tc.unused {
+				t.Errorf("%d granted, then the key is deleted, and %d more, of 100", before, after)
+			}
+			if a.told["k"] == epoch {
+				t.Error("the epoch is the one from before")
+			}
+			b := newAsker(t, s, "k", hourly(100))
+			b.told["k"] = epoch
+			b.ask(1)
+			if a.told["k"] != b.told["k"] {
+				t.Errorf("the loss is found twice: the epochs are %s and %s", a.told["k"], b.told["k"])
+			}
+		})
+	}
+}
+
+// noted is a Store that remembers the epochs that it told.
+type noted struct {
+	*Store
+	mu     sync.Mutex
+	epochs map[string]string // by key; guarded by mu
+}
+
+func (n *noted) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	answers, err := n.Store.Exchange(ctx, node, items)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range answers {
+		if a.Err == nil {
+			n.epochs[a.Key] = a.Epoch
+		}
+	}
+	return answers, err
+}
+
+func (n *noted) all() map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.epochs)
+}
+
+// A loss of many keys at once is told of once, and the next one again.
+func TestALossOfManyKeysIsToldOnce(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string][]string{"failover": {"DEBUG", "CHANGE-REPL-ID"}, "FLUSHALL": {"FLUSHALL"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, r := one(t, "--enable-debug-command", "yes")
+			n := &noted{Store: s, epochs: make(map[string]string)}
+			var told atomic.Int64
+			shared, err := store.NewSyncer(store.SyncerConfig{Store: n, OnEvent: func(e event.Event) {
+				if e.Kind == event.StoreLost {
+					told.Add(1)
+				}
+			}, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shared.Close()
+			const keys = 5
+			var shares []*store.Share
+			for i := range keys {
+				share, err := shared.Share(store.ShareConfig{Name: t.Name() + strconv.Itoa(i), Limits: []store.Limit{{Quota: 10, Per: 100 * time.Millisecond}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				shares = append(shares, share)
+			}
+			// use has all keys exchanged until each has another epoch than it had.
+			use := func(old map[string]string) {
+				t.Helper()
+				await(t, func() bool {
+					others := 0
+					for _, share := range shares {
+						if now := time.Now(); share.Wait(now, "", 1) == 0 {
+							share.Take(now, "", 1)
+						}
+					}
+					for key, epoch := range n.all() {
+						if epoch != old[key] {
+							others++
+						}
+					}
+					return others == keys
+				})
+			}
+			use(nil)
+			for losses := range int64(3) {
+				old := n.all()
+				r.Must(lose...)
+				use(old)
+				await(t, func() bool { return told.Load() > losses })
+				time.Sleep(100 * time.Millisecond) // what was answered last is told
+				if told.Load() != losses+1 {
+					t.Fatalf("told %d times of %d losses: epochs %v, then %v", told.Load(), losses+1, old, n.all())
+				}
+			}
+		})
 	}
 }

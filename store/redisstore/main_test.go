@@ -16,12 +16,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
-	flag.Parse()
 	// Most tests wait most of the time, for windows to end and for servers.
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		flag.Set("test.parallel", "4")
-	}
+	flag.Set("test.parallel", "4") // before the command line is parsed, which wins
 	os.Exit(m.Run())
 }

@@ -50,11 +50,13 @@ func (s *Store) listen(ctx context.Context) (sub *redis.PubSub, own string, err 
 }
 
 // prove finds out, again and again, whether the server that executes has the
-// subscription. One that it does not have any more is replaced.
+// subscription. One that it does not have any more is replaced, and so is, now and then,
+// one that it never had.
 func (w *watch) prove() {
 	defer w.s.work.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	misses := 0 // in a row
 	for {
 		select {
 		case <-w.ctx.Done():
@@ -77,10 +79,14 @@ func (w *watch) prove() {
 		}
 		w.mu.Lock()
 		if has = has && w.own == own && !w.renewed; has {
-			w.proved = asked
+			w.proved, misses = asked, 0
+		} else {
+			misses++
 		}
 		w.mu.Unlock()
-		if !has && had {
+		// One that never was with that server is not made anew each time, since it may be
+		// the way there that leads to two.
+		if !has && (had || misses%4 == 0) {
 			w.renew()
 		}
 	}
@@ -100,5 +106,17 @@ func (s *Store) has(ctx context.Context, own string) (bool, error) {
 		return false, errors.New("redisstore: no primary")
 	}
 	s.executes(id[24:40]) // as an epoch begins
+	s.bounded(info.Val())
 	return subs.Val()[own] == 1, nil
+}
+
+// bounded warns, once, of a primary that another may replace and that would not stop by
+// itself then, by its INFO: which counts its good replicas if it needs some.
+func (s *Store) bounded(info string) {
+	if strings.Contains(info, "min_slaves_good_slaves:") || s.cfg.Master == "" && strings.Contains(info, "connected_slaves:0\r") {
+		return
+	}
+	s.unbound.Do(func() {
+		s.cfg.Logger.Warn("redisstore: the primary has no min-replicas-to-write: if it is replaced while it is cut off, it grants for as long as it is reached", "store", s.String())
+	})
 }

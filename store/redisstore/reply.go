@@ -19,7 +19,7 @@ var errStrange = errors.New("redisstore: a reply that makes no sense")
 // maxReply bounds what is read of a reply: limits, and MaxScopes scopes of 256 bytes.
 const maxReply = 64 << 10
 
-const maxEpoch = 128 // bytes: ours have 51 at most
+const maxEpoch = 128 // bytes: ours have 68 at most
 
 const month = 31 * 24 * time.Hour // the longest Per, and cooldown
 

@@ -30,6 +30,7 @@ type Store struct {
 	follows bool         // commands go to one server at a time, which another may replace
 	script  *script      // exchangeScript, but in tests
 	strange atomic.Int64 // replies that made no sense
+	unbound sync.Once    // it was told that nothing bounds a split brain
 
 	work sync.WaitGroup // what Close waits for
 

@@ -111,13 +111,23 @@ local back = last > now + BACK and last - now or 0
 local fence = h.f
 local ours = fence and sub(fence, 1, 40) == server and find(fence, '^%-[%d-]+$', 41)
 local fresh = not ours or back > 0 or not h.v
-local began = server .. '-' .. str(witness.b) -- the fence of what is new, or after a loss the first
+
+-- No two fences are the same, so that who was told the one of a hash that is gone does not
+-- take that of the next for it. They begin with began, and go on with --now; or, when it
+-- was found that there was another hash, with -now, or -b--now if that was before b. What
+-- comes before -- they have in common that one event has made new, which is told of once.
+-- Those of earlier builds may have nothing after began.
+local began = server .. '-' .. str(witness.b)
 
 -- Who was told an epoch of this server's has seen the hash: if it is absent, or was made
 -- since, by somebody who had not, then it was deleted by hand, and is lost as well.
+-- That may be an epoch of an earlier witness, since one may be evicted alone, or all be
+-- emptied: it does not count if somebody has said since that nothing was used.
 -- Each such loss is found once, as it ends the epoch.
-local deleted = find(theirepoch .. '-', sub(began, 25) .. '-', 1, true) == 1 and (#raw == 0 or
-	ours and sub(fence, 25) ~= theirepoch and (fence == began or find(fence, began .. '--', 1, true) == 1))
+local current = find(theirepoch .. '-', sub(began, 25) .. '-', 1, true) == 1
+local earlier = not current and witness.l > 0 and find(theirepoch, sub(server, 25) .. '-', 1, true) == 1
+local deleted = (current or earlier) and (#raw == 0 or
+	ours and sub(fence, 25) ~= theirepoch and (find(fence, '^%-%d+$', 41) or find(fence, '^%-%d+%-%-', 41)))
 fresh = fresh or deleted
 local lost = h.l and int(h.l, 'l') or 0
 local from = h.s and int(h.s, 's') or 0 -- before, slots are not handed out
@@ -131,10 +141,10 @@ now = max(now, last - back)
 if fresh then
 	lost = witness.l
 	fence = began
-	if ours or old or deleted then -- the clock, the layout, or a hand
+	if ours or old or deleted then -- the clock, the layout, or a hand: found now
 		lost = now + bound
-		fence = fence .. '-' .. str(now)
-	elseif theirepoch == '-' or lost > witness.b + bound then -- another one than that of any hash before
+		fence = fence .. '-' .. (earlier and str(witness.b) .. '--' or '') .. str(now)
+	else
 		fence = fence .. '--' .. str(now)
 	end
 	from = lost + ttl
