@@ -77,12 +77,25 @@ func kindsOf(t *testing.T) (all [][2]string) {
 	return all
 }
 
+// What the page of a governor tells is kept from before the page was opened.
+func TestWhatTheDashboardTellsOfIsKept(t *testing.T) {
+	kept := keptKinds(t)
+	for _, k := range kindsIn(t, "dashboard/entry.go", "heard") {
+		if !slices.Contains(kept, k) {
+			t.Errorf("governor.Handle.Recent has no event.%s, which the dashboard tells of", k)
+		}
+	}
+}
+
 // keptKinds are those that governor.Handle.Recent returns.
-func keptKinds(t *testing.T) (all []string) {
+func keptKinds(t *testing.T) []string { t.Helper(); return kindsIn(t, "governor/handle.go", "kept") }
+
+// kindsIn are those of a list in a file.
+func kindsIn(t *testing.T, file, name string) (all []string) {
 	t.Helper()
-	list := regexp.MustCompile(`(?s)var kept = \[\]event\.Kind\{(.*?)\n\}`).FindStringSubmatch(read(t, "governor/handle.go"))
+	list := regexp.MustCompile(`(?s)var ` + name + ` = \[\]event\.Kind\{(.*?)\n\}`).FindStringSubmatch(read(t, file))
 	if list == nil {
-		t.Fatal("governor/handle.go has no list of kinds that are kept")
+		t.Fatalf("%s has no list %s", file, name)
 	}
 	for _, m := range regexp.MustCompile(`event\.(\w+)`).FindAllStringSubmatch(list[1], -1) {
 		all = append(all, m[1])

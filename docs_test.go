@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the examples into the pages of do
 // mechanisms are what has a page, docs/<name>.md, with an example.
 var mechanisms = []string{
 	"adaptive", "backoff", "breaker", "budget", "bulkhead", "cache", "chaos", "collapse",
-	"composition", "dashboard", "fallback", "governor", "hedge", "httpx", "limiter", "mysqlstore", "registry", "retry", "saga", "store",
+	"composition", "dashboard", "fallback", "governor", "grpcx", "hedge", "httpx", "limiter", "mysqlstore", "registry", "retry", "saga", "store",
 	"telemetry", "timeout", "vendors",
 }
 

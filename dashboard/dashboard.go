@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,9 +18,10 @@ import (
 // Config says what a Dashboard shows and to whom. Only Governors is required. It is
 // copied by New.
 type Config struct {
-	// Governors returns the governors to show: see Of and OfGroup. It is called once
-	// a second, on one goroutine at a time, and should be quick. One that is not
-	// returned any more is forgotten. It may be nil when there are Peers.
+	// Governors returns the governors to show: see Of and OfGroup; those of all hosts
+	// of an httpx.Transport are its Governors. It is called once a second, on one
+	// goroutine at a time, and should be quick. One that is not returned any more is
+	// forgotten. It may be nil when there are Peers.
 	Governors func() []governor.Handle
 
 	// Process is the name of this process on the pages of its peers. "" means that of
@@ -69,13 +69,7 @@ func Of(governors ...governor.Handle) func() []governor.Handle {
 
 // OfGroup returns a Config.Governors of those that a group has at the time, by name.
 func OfGroup[S comparable, C any](g *governor.Group[S, C]) func() []governor.Handle {
-	return func() (all []governor.Handle) {
-		for _, h := range g.All() {
-			all = append(all, h)
-		}
-		slices.SortFunc(all, func(a, b governor.Handle) int { return strings.Compare(a.Name(), b.Name()) })
-		return all
-	}
+	return g.Handles
 }
 
 // Dashboard is the page. Make one with New, serve it as an http.Handler under a path

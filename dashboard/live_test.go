@@ -102,20 +102,17 @@ func TestStreamTellsAtOnceAndThenEverySecond(t *testing.T) {
 	if m.event != "overview" || m.retry != "2000" || len(o.Governors) != 1 {
 		t.Errorf("%+v", m)
 	}
-	for again := range 10 {
+	for range 10 {
 		began := o.Time
 		o, _ = read[dashboard.Overview](s)
 		o, _ = read[dashboard.Overview](s)
 		took := o.Time.Sub(began)
-		if took < 900*time.Millisecond && again == 0 {
-			t.Errorf("two more after %v", took)
-		}
-		if took <= 4*time.Second {
+		if took >= 900*time.Millisecond && took <= 4*time.Second {
 			return
 		}
 		t.Logf("two more after %v", took) // on a machine that stood still meanwhile
 	}
-	t.Error("never two more within 4s")
+	t.Error("never two more in 0.9s to 4s")
 }
 
 // A decision is not kept for the next second.
@@ -256,7 +253,9 @@ func TestSlowReaderIsDropped(t *testing.T) {
 	good := listen(t, srv.URL+"/live")
 	read[dashboard.Overview](good)
 	// A write may take 5 s, and a machine that stands still may take that long to come here.
-	if s := listen(t, srv.URL+"/live"); s.res.StatusCode != 503 && time.Since(begin) < 5*time.Second {
+	s := listen(t, srv.URL+"/live")
+	s.stop() // or it would be one of two itself
+	if s.res.StatusCode != 503 && time.Since(begin) < 5*time.Second {
 		t.Fatalf("the slow one is not counted: %d", s.res.StatusCode)
 	}
 	for {

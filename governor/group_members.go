@@ -2,6 +2,8 @@ package governor
 
 import (
 	"iter"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -79,6 +81,18 @@ func (g *Group[S, C]) All() iter.Seq2[string, *Governor[S, C]] {
 			}
 		}
 	}
+}
+
+// Handles returns the governors of the hosts that have one now, by name. As with All,
+// asking is no use of a host, so what is idle is evicted all the same.
+func (g *Group[S, C]) Handles() []Handle {
+	govs := g.governors()
+	all := make([]Handle, len(govs))
+	for i, gov := range govs {
+		all[i] = gov
+	}
+	slices.SortFunc(all, func(a, b Handle) int { return strings.Compare(a.Name(), b.Name()) })
+	return all
 }
 
 func (g *Group[S, C]) governors() []*Governor[S, C] {

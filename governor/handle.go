@@ -82,14 +82,15 @@ func (c *core) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
 }
 
 // kept are the kinds that Recent returns: no call that merely succeeds, or waits its
-// turn, is among them, for they would cost each call a lock and push out the rest.
+// turn, is among them, for they would cost each call a lock and push out the rest. Nor is
+// Depleted, which of a governor with one worker comes with each call.
 var kept = []event.Kind{
 	event.Overflow, event.Cancelled, event.Refused, event.Requeued, event.Retry, event.Recovered, event.Ignored, event.GaveUp,
 	event.Learned, event.Cooling, event.Extended, event.Cleared, event.Cooled, event.Probe, event.Ramp, event.Resumed,
-	event.Clamped, event.BadVendor, event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRefused,
+	event.Clamped, event.BadVendor, event.WouldRefuse, event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRefused,
 	event.BreakerRate, event.TimedOut, event.BudgetSpent, event.PoolCreated, event.PoolFailed, event.PoolStolen,
 	event.PoolDiscarded, event.Stuck, event.Paused, event.Unpaused, event.Closing, event.Closed, event.Abandoned,
-	event.StoreLost, event.StoreBack,
+	event.StoreLost, event.StoreBack, event.Unguarded,
 }
 
 // Recent returns the last events, as Handle says.

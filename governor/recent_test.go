@@ -38,6 +38,17 @@ func TestRecentTellsOfACooldownToWhoComesLater(t *testing.T) {
 	})
 }
 
+func TestRecentTellsOfWhatATrialWouldHaveRefused(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Observe, c.MaxWait = true, time.Second }, func(t *testing.T, g *governor.Plain) {
+		g.Learn(throttle.Signal{Delay: time.Minute})
+		_, err := governor.Do(t.Context(), g, "", sleep(time.Millisecond))
+		require.NoError(t, err)
+		recent := g.Recent()
+		require.Equal(t, event.WouldRefuse, recent[len(recent)-1].Kind)
+		require.Error(t, recent[len(recent)-1].Err)
+	})
+}
+
 func TestRecentIsTheLast256AndOutlivesTheGovernor(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
 		for range 300 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/dashboard"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/httpx"
 	"github.com/flyball-go/flyball/limiter"
@@ -96,6 +97,25 @@ func ExampleConfig() {
 	defer resp.Body.Close()
 	fmt.Println(resp.Status, "tokens left:", resp.Header.Get("X-RateLimit-Remaining-Tokens"))
 	// Output: 200 OK tokens left: 29800
+}
+
+// A page of all hosts that the client calls, as they come and go.
+func ExampleTransport_Governors() {
+	api := scripted()
+	defer api.Close()
+	transport := httpx.NewTransport(httpx.Config{})
+	defer transport.Close()
+	client := &http.Client{Transport: transport}
+	fmt.Println(body(client.Get(api.URL)))
+
+	page := must(dashboard.New(dashboard.Config{Governors: transport.Governors}))
+	defer page.Close()
+	for _, g := range transport.Governors() {
+		fmt.Println(g.Name() == strings.TrimPrefix(api.URL, "http://"), g.Stats().Succeeded)
+	}
+	// Output:
+	// answer 1
+	// true 1
 }
 
 // The wishes of one request: it is a customer's, and less urgent than others.

@@ -106,8 +106,9 @@ func TestStrangeCostsAndKeys(t *testing.T) {
 	})
 }
 
-// Its limit keeps 10,000 keys. Twice as many have come when what a flood of others adds
-// is measured.
+// A limit keeps 100,000 keys unless its MaxKeys says otherwise, as the limiters' own tests
+// show; a LimiterConfig adds no bound of its own. Here the limit keeps 10,000, to be quick.
+// Twice as many have come when what a flood of others adds is measured.
 func TestKeysOfAFloodAreBounded(t *testing.T) {
 	calls, err := limiter.NewFixedWindow(limiter.FixedWindowConfig{Limit: 1000, Period: time.Minute, MaxKeys: 10_000})
 	if err != nil {

@@ -24,9 +24,10 @@ import (
 	"github.com/flyball-go/flyball/retry"
 )
 
-const megabytes = 5 << 20 // more than HTTP/2 has on its way
+const megabytes = 10 << 20 // more than HTTP/2 has on its way
 
-// slow writes megabytes in many pieces; ?fail says how many of the first answers are 503.
+// slow writes megabytes in 40 pieces, with a pause after each; with ?fail the first
+// answer is 503.
 type slow struct {
 	calls sync.Map
 	sum   [32]byte
@@ -52,6 +53,7 @@ func (s *slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.(http.Flusher).Flush()
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -105,6 +107,66 @@ func TestLongBodiesSurviveRetriesHedgesAndTimeouts(t *testing.T) {
 				}
 				wg.Wait()
 			})
+		}
+	})
+}
+
+// A timeout, or a hedge, is of the call, which is over with the header of the answer:
+// it does not end a body that takes longer, nor ask again.
+func TestBodyOutlastsTheTimeoutAndTheHedgeOfItsCall(t *testing.T) {
+	data := newSlow()
+	var goesOn sync.Map // by path: closed when the second half may come
+	h := func(w http.ResponseWriter, r *http.Request) {
+		half := len(data.data) / 2
+		w.Write(data.data[:half])
+		w.(http.Flusher).Flush()
+		more, _ := goesOn.Load(r.URL.Path)
+		select {
+		case <-more.(chan struct{}):
+			w.Write(data.data[half:])
+		case <-r.Context().Done():
+		}
+	}
+	protocols(t, h, func(t *testing.T, s server) {
+		tr := s.transport(t, Config{})
+		for name, base := range map[string]http.RoundTripper{"alone": s.audit, "governed": tr} {
+			for _, kind := range []string{"timeout", "hedge"} {
+				t.Run(kind+" "+name, func(t *testing.T) {
+					for after := 50 * time.Millisecond; ; after *= 2 {
+						var p policy.Policy
+						var err error
+						if kind == "hedge" {
+							p, err = policy.NewHedge(policy.HedgeConfig{Delay: after})
+						} else {
+							p, err = policy.NewTimeout(policy.TimeoutConfig{After: after})
+						}
+						if err != nil {
+							t.Fatal(err)
+						}
+						path := fmt.Sprintf("/%s/%s/%v", kind, name, after)
+						more := make(chan struct{})
+						goesOn.Store(path, more)
+						sent := s.audit.sent.Load()
+						resp, err := RoundTripper(base, policy.Chain(p)).RoundTrip(request(t, "GET", s.URL+path, ""))
+						if early := err != nil || s.audit.sent.Load() > sent+1; early && after < time.Minute {
+							close(more) // it fired before the header came, on a busy machine
+							if err == nil {
+								resp.Body.Close()
+							}
+							continue
+						} else if err != nil {
+							t.Fatal(err)
+						}
+						time.Sleep(2 * after) // in the middle of the body
+						close(more)
+						data.check(t, resp)
+						if n := s.audit.sent.Load() - sent; n != 1 {
+							t.Errorf("%d were sent", n)
+						}
+						return
+					}
+				})
+			}
 		}
 	})
 }

@@ -47,7 +47,7 @@ type Retry struct {
 	Modify func(n int, req *http.Request)
 
 	// MaxElapsed, MaxRetryAfter and Budget are those of a retry.Config. They hold for
-	// the whole Transport: those of WithRetry are not heeded.
+	// the whole Transport: a WithRetry leaves them empty, or has those of Config.Retry.
 	MaxElapsed, MaxRetryAfter time.Duration
 	Budget                    *policy.Budget
 }
@@ -61,7 +61,8 @@ func (r *Retry) validate() error {
 
 // WithRetry returns a context whose requests are repeated by r and not by
 // Config.Retry; nil: not at all, but for what a limit refuses (see governor.Ask's
-// NoRetry for that). An r that makes no sense fails them.
+// NoRetry for that). An r that makes no sense fails them, as does one with a MaxElapsed,
+// MaxRetryAfter or Budget that is not that of Config.Retry, which all requests share.
 func WithRetry(ctx context.Context, r *Retry) context.Context {
 	w := *wishesOf(ctx)
 	w.retry, w.retries = r, true
@@ -76,7 +77,31 @@ func (t *Transport) retryOf(w *wishes) (*Retry, error) {
 	if err := w.retry.validate(); err != nil {
 		return nil, fmt.Errorf("httpx: WithRetry: %w", err)
 	}
+	if err := w.retry.within(t.cfg.Retry); err != nil {
+		return nil, err
+	}
 	return w.retry, nil
+}
+
+// within reports what r, which is a request's, asks for that only all, the retry of the
+// Transport, can have.
+func (r *Retry) within(all *Retry) error {
+	if r == nil {
+		return nil
+	}
+	if all == nil {
+		all = &Retry{}
+	}
+	const want = "httpx: WithRetry: %s is %v, want none, or that of Config.Retry, which all requests share"
+	switch {
+	case r.MaxElapsed != 0 && r.MaxElapsed != all.MaxElapsed:
+		return fmt.Errorf(want, "MaxElapsed", r.MaxElapsed)
+	case r.MaxRetryAfter != 0 && r.MaxRetryAfter != all.MaxRetryAfter:
+		return fmt.Errorf(want, "MaxRetryAfter", r.MaxRetryAfter)
+	case r.Budget != nil && r.Budget != all.Budget:
+		return fmt.Errorf(want, "Budget", "another one")
+	}
+	return nil
 }
 
 // config is what a governor repeats by: whatever a failure does not forbid, by its

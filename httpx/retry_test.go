@@ -18,6 +18,54 @@ import (
 	"github.com/flyball-go/flyball/policy"
 )
 
+func TestRetryOfARequestCannotChangeWhatAllShare(t *testing.T) {
+	budget := func() *policy.Budget {
+		b, err := policy.NewBudget(policy.BudgetConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	shared := budget()
+	of := Retry{MaxElapsed: time.Minute, MaxRetryAfter: time.Second, Budget: shared}
+	same := of
+	same.Attempts = 1
+	for _, c := range []struct {
+		name  string
+		all   *Retry
+		retry *Retry
+		field string // "": it is sent
+	}{
+		{"other attempts", &of, &Retry{Attempts: 5}, ""},
+		{"a changed copy", &of, &same, ""},
+		{"none", &of, nil, ""},
+		{"MaxElapsed", &of, &Retry{MaxElapsed: time.Hour}, "MaxElapsed is 1h0m0s"},
+		{"MaxRetryAfter", &of, &Retry{MaxRetryAfter: time.Minute}, "MaxRetryAfter is 1m0s"},
+		{"Budget", &of, &Retry{Budget: budget()}, "Budget"},
+		{"MaxElapsed, where nothing is repeated otherwise", nil, &Retry{MaxElapsed: time.Hour}, "MaxElapsed is 1h0m0s"},
+		{"Budget, where nothing is repeated otherwise", nil, &Retry{Budget: shared}, "Budget"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sent := 0
+			tr := transport(t, Config{Retry: c.all, Base: fake(func(*http.Request) (*http.Response, error) { sent++; return answer(200, ""), nil })})
+			req := request(t, "GET", "http://api.test/", "")
+			resp, err := tr.RoundTrip(req.WithContext(WithRetry(req.Context(), c.retry)))
+			if err == nil {
+				resp.Body.Close()
+			}
+			if c.field == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), "WithRetry: "+c.field) || sent != 0 {
+				t.Errorf("%v, %d sent, want an error about %s", err, sent, c.field)
+			}
+		})
+	}
+}
+
 func TestWhatIsSentAgain(t *testing.T) {
 	plain := func(method, body string) func(*testing.T) *http.Request {
 		return func(t *testing.T) *http.Request { return request(t, method, "http://api.test/", body) }

@@ -152,6 +152,20 @@ func (t *Transport) Hosts() []governor.Stats {
 	return t.hosts.Stats()
 }
 
+// Governors returns the governors that there are now, by name: for pages and metrics of
+// all of them, of which it is the list (dashboard.Config.Governors,
+// telemetry.Telemetry.WatchAll). Asking is no use of a host, so what is idle is
+// forgotten all the same.
+func (t *Transport) Governors() []governor.Handle {
+	switch {
+	case t.invalid != nil:
+		return nil
+	case t.hosts == nil:
+		return []governor.Handle{t.cfg.Governor}
+	}
+	return t.hosts.Handles()
+}
+
 // Listen calls fn for each event of each host's governor, as governor.Group's Listen.
 func (t *Transport) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
 	switch {

@@ -335,6 +335,51 @@ func TestBreakerOpensForFailuresAndNotForCancellations(t *testing.T) {
 	})
 }
 
+func TestBreakerIsOpenTwiceAsLongEachTimeAndClosesAfterTenTrials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status := 500
+		tr := transport(t, Config{
+			Breaker: &breaker.Config{Consecutive: 1},
+			Base:    fake(func(*http.Request) (*http.Response, error) { return answer(status, "body"), nil }),
+		})
+		get := func() error {
+			resp, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
+			if err == nil {
+				read(t, resp)
+			}
+			return err
+		}
+		state := func() breaker.State { return tr.Hosts()[0].Breaker.State }
+		for n, open := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute} {
+			if err := get(); err != nil { // what opens it, or the trial that opens it again
+				t.Fatalf("opening %d: %v", n+1, err)
+			}
+			time.Sleep(open - 1)
+			if err := get(); !errors.Is(err, breaker.ErrOpen) {
+				t.Fatalf("opening %d is over before %v: %v", n+1, open, err)
+			}
+			time.Sleep(time.Nanosecond)
+		}
+		status = 200
+		for n := 1; n <= 10; n++ {
+			if err := get(); err != nil {
+				t.Fatalf("trial %d: %v", n, err)
+			}
+			if want := map[bool]breaker.State{false: breaker.HalfOpen, true: breaker.Closed}[n == 10]; state() != want {
+				t.Fatalf("%v after %d trials, want %v", state(), n, want)
+			}
+		}
+		status = 500
+		if err := get(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		if err := get(); err != nil {
+			t.Errorf("once closed, it is open for 30s again: %v", err)
+		}
+	})
+}
+
 func TestRecordFailureDecidesForTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		status := 503

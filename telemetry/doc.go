@@ -3,6 +3,7 @@
 //
 //	t, err := telemetry.New(telemetry.Config{})
 //	stop, err := t.Watch(g)                                   // metrics of a governor
+//	stop, err := t.WatchAll(group.Handles)                    // and of those that come and go
 //	cfg.OnEvent = t.OnEvent                                   // of a policy used alone
 //	v, err := telemetry.Do(ctx, t, g, sel, fn)                // a span around governor.Do
 //

@@ -199,7 +199,7 @@ func TestEachAttemptOfAStreamBeginsAndEnds(t *testing.T) {
 			}
 		}
 		require.Equal(t, []any{
-			"0s flyball.attempt.started", "1s flyball.attempt.ended",
+			"0s flyball.attempt.started", "1s flyball.attempt.ended", "1s flyball.wait",
 			"16s flyball.attempt.started", "17s flyball.stream.first_item", "17s flyball.attempt.ended",
 		}, got)
 		require.Equal(t, 15.0, attrs(spans.Ended()[0].Events()[2].Attributes)["flyball.waited"])

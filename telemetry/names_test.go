@@ -186,7 +186,7 @@ func TestThePageHasEveryAttribute(t *testing.T) {
 		want[string(k)] = true
 	}
 	require.Equal(t, slices.Sorted(maps.Keys(want)), have)
-	require.Equal(t, []string{eventEnded, eventStarted, eventItem}, slices.Sorted(maps.Keys(table(t, "Span event"))))
+	require.Equal(t, []string{eventEnded, eventStarted, eventItem, eventWait}, slices.Sorted(maps.Keys(table(t, "Span event"))))
 }
 
 // What OpenTelemetry's conventions say of names.

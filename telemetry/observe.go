@@ -46,6 +46,11 @@ func (w *watch) with(more ...attribute.KeyValue) metric.MeasurementOption {
 // observe tells all that Stats say of the watched governors.
 func (t *Telemetry) observe(ctx context.Context, o metric.Observer) error {
 	var errs []error
+	for _, l := range t.listed() {
+		if err := l.update(); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	for _, w := range t.watched() {
 		if ctx.Err() != nil { // nobody waits for it any more
 			return errors.Join(append(errs, ctx.Err())...)

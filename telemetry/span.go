@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"reflect"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 // The events and attributes of spans.
 const (
+	eventWait    = "flyball.wait"            // with keyWaited, keyAttempt if one followed, and keyError and error.type of the attempt before
 	eventStarted = "flyball.attempt.started" // with keyAttempt and keyWaited
 	eventEnded   = "flyball.attempt.ended"   // with keyAttempt and, if it failed, keyError and error.type
 	eventItem    = "flyball.stream.first_item"
@@ -30,9 +32,14 @@ const (
 	keyError    = attribute.Key("error.message")
 )
 
+// shortest is the shortest wait that is an event: less is the way from one goroutine to
+// another, of which nobody wants to read.
+const shortest = time.Millisecond
+
 // Do is governor.Do with a span around it, which is named after the governor. Each
 // attempt is two events of it: when it began, after how long a wait, and when it
-// ended, with its error. The closure's context is within the span. Where the
+// ended, with its error. A wait of a millisecond or more, before an attempt or without
+// one in the end, is an event of its own. The closure's context is within the span. Where the
 // tracer does not record, nothing is added to governor.Do.
 func Do[S comparable, C, R any](ctx context.Context, t *Telemetry, g *governor.Governor[S, C], sel S, fn func(context.Context, C) (R, error)) (R, error) {
 	ctx, r := t.begin(ctx, g)
@@ -94,8 +101,9 @@ type request struct {
 	span trace.Span
 
 	mu       sync.Mutex // guards what follows
-	since    time.Time
+	since    time.Time  // when it last began to wait, if it waits
 	attempts int
+	last     error // of the attempt that ended last
 }
 
 // begin returns nil when nothing is recorded, with the context for what is inside.
@@ -146,6 +154,7 @@ func (r *request) started() int {
 	defer r.mu.Unlock()
 	now := time.Now()
 	r.attempts++
+	r.waited(now, keyAttempt.Int(r.attempts))
 	r.span.AddEvent(eventStarted, trace.WithTimestamp(now),
 		trace.WithAttributes(keyAttempt.Int(r.attempts), keyWaited.Float64(now.Sub(r.since).Seconds())))
 	return r.attempts
@@ -154,23 +163,41 @@ func (r *request) started() int {
 func (r *request) ended(n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.since = time.Now()
-	with := []attribute.KeyValue{keyAttempt.Int(n)}
-	if err != nil {
-		with = append(with, keyError.String(text(err.Error(), maxError)), semconv.ErrorType(err))
-	}
+	with := because(err, keyAttempt.Int(n)) // first: an error of which a method panics is not kept
+	r.since, r.last = time.Now(), err
 	r.span.AddEvent(eventEnded, trace.WithTimestamp(r.since), trace.WithAttributes(with...))
 }
 
-func (r *request) number() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.attempts
+// waited tells of a wait that is over, at the time when it began. The caller holds mu.
+func (r *request) waited(now time.Time, more ...attribute.KeyValue) {
+	if d := now.Sub(r.since); d >= shortest {
+		with := append(because(r.last, keyWaited.Float64(d.Seconds())), more...)
+		r.span.AddEvent(eventWait, trace.WithTimestamp(r.since), trace.WithAttributes(with...))
+	}
+}
+
+// because returns attributes, and what says err.
+func because(err error, with ...attribute.KeyValue) []attribute.KeyValue {
+	if err != nil {
+		with = append(with, keyError.String(text(err.Error(), maxError)), semconv.ErrorType(err))
+	}
+	return with
+}
+
+// given reports whether err is what the last attempt ended with: then nothing waited
+// after it, only its result, for the goroutine that takes it.
+func (r *request) given(err error) bool {
+	return r.attempts > 0 && (err == nil || r.last != nil && reflect.ValueOf(err).Comparable() && err == r.last)
 }
 
 // finish sets what the request has come to.
 func (r *request) finish(err error) {
-	r.span.SetAttributes(keyAttempts.Int(r.number()))
+	r.mu.Lock()
+	if !r.given(err) {
+		r.waited(time.Now())
+	}
+	r.span.SetAttributes(keyAttempts.Int(r.attempts))
+	r.mu.Unlock()
 	if err == nil {
 		return
 	}

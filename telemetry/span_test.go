@@ -80,10 +80,67 @@ func TestASpanTellsOfEachAttemptAndItsWait(t *testing.T) {
 		require.Equal(t, []any{
 			"0s flyball.attempt.started", map[string]any{"flyball.attempt": int64(1), "flyball.waited": 0.0},
 			"1s flyball.attempt.ended", map[string]any{"flyball.attempt": int64(1), "error.message": governortest.Limited(15 * time.Second).Error(), "error.type": "*governortest.Refusal"},
+			"1s flyball.wait", map[string]any{"flyball.attempt": int64(2), "flyball.waited": 15.0, "error.message": governortest.Limited(15 * time.Second).Error(), "error.type": "*governortest.Refusal"},
 			"16s flyball.attempt.started", map[string]any{"flyball.attempt": int64(2), "flyball.waited": 15.0},
 			"17s flyball.attempt.ended", map[string]any{"flyball.attempt": int64(2)},
 		}, story(s))
 	})
+}
+
+func TestASpanTellsOfAWaitThatEndsWithoutAnAttempt(t *testing.T) {
+	late := errors.New("too late")
+	limited := governortest.Limited(time.Minute)
+	wait := func(d float64) map[string]any { return map[string]any{"flyball.waited": d} }
+	for name, c := range map[string]struct {
+		cooled bool
+		fn     func() error
+		want   []any
+	}{
+		"cancelled in the queue": {cooled: true, want: []any{"0s flyball.wait", wait(5)}},
+		"cancelled after a refusal": {fn: func() error { time.Sleep(time.Second); return limited }, want: []any{
+			"0s flyball.attempt.started", map[string]any{"flyball.attempt": int64(1), "flyball.waited": 0.0},
+			"1s flyball.attempt.ended", map[string]any{"flyball.attempt": int64(1), "error.message": limited.Error(), "error.type": "*governortest.Refusal"},
+			"1s flyball.wait", map[string]any{"flyball.waited": 4.0, "error.message": limited.Error(), "error.type": "*governortest.Refusal"},
+		}},
+		"failed at last": {fn: func() error { time.Sleep(time.Second); return late }, want: []any{
+			"0s flyball.attempt.started", map[string]any{"flyball.attempt": int64(1), "flyball.waited": 0.0},
+			"1s flyball.attempt.ended", map[string]any{"flyball.attempt": int64(1), "error.message": "too late", "error.type": "*errors.errorString"},
+		}},
+	} {
+		for form, run := range map[string]func(context.Context, *telemetry.Telemetry, *governor.Plain) error{
+			"Do": func(ctx context.Context, tel *telemetry.Telemetry, g *governor.Plain) error {
+				_, err := telemetry.Do(ctx, tel, g, "", governor.Func(func(context.Context) (int, error) { return 0, c.fn() }))
+				return err
+			},
+			"Submit": func(ctx context.Context, tel *telemetry.Telemetry, g *governor.Plain) error {
+				_, err := telemetry.Submit(ctx, tel, g, "", governor.Func(func(context.Context) (int, error) { return 0, c.fn() })).Result(context.Background())
+				return err
+			},
+			"Stream": func(ctx context.Context, tel *telemetry.Telemetry, g *governor.Plain) (last error) {
+				for _, last = range telemetry.Stream(ctx, tel, g, "", func(context.Context, struct{}) iter.Seq2[int, error] {
+					return func(yield func(int, error) bool) { yield(0, c.fn()) }
+				}) {
+				}
+				return last
+			},
+		} {
+			t.Run(name+", "+form, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tel, spans := traced(t)
+					g := plain(t, governor.PlainConfig{Name: "acme"})
+					if c.cooled {
+						g.Learn(throttle.Signal{Delay: time.Minute})
+					}
+					ctx, cancel := context.WithCancel(t.Context()) // of a deadline the governor would know beforehand
+					defer time.AfterFunc(5*time.Second, cancel).Stop()
+					require.Error(t, run(ctx, tel, g))
+					synctest.Wait()
+					require.Len(t, spans.Ended(), 1)
+					require.Equal(t, c.want, story(spans.Ended()[0]))
+				})
+			})
+		}
+	}
 }
 
 func TestASpanTellsWhyARequestWasRefused(t *testing.T) {
@@ -99,7 +156,7 @@ func TestASpanTellsWhyARequestWasRefused(t *testing.T) {
 		got := attrs(s.Attributes())
 		require.Equal(t, true, got["flyball.refused"])
 		require.Equal(t, 60.0, got["flyball.retry_after"])
-		require.Empty(t, s.Events())
+		require.Empty(t, s.Events(), "at the door nothing waits")
 	})
 }
 

@@ -35,7 +35,8 @@ type Telemetry struct {
 
 	mu       sync.Mutex        // guards what follows; nothing is called under it
 	watches  map[string]*watch // by the name that is measured
-	isClosed atomic.Bool       // written under mu
+	lists    map[*list]struct{}
+	isClosed atomic.Bool // written under mu
 }
 
 // New makes the instruments. The error names the field that is out of range, or is
@@ -56,6 +57,7 @@ func New(cfg Config) (*Telemetry, error) {
 		attrs:   attribute.NewSet(cfg.Attributes...),
 		tracer:  cfg.Tracers.Tracer(Scope),
 		watches: make(map[string]*watch),
+		lists:   make(map[*list]struct{}),
 	}
 	if err := t.make(cfg.Meters.Meter(Scope)); err != nil {
 		return nil, fmt.Errorf("telemetry: Config.Meters: %w", err)
@@ -110,6 +112,15 @@ func (t *Telemetry) Watch(h governor.Handle) (stop func(), err error) {
 	if h == nil {
 		return nil, errors.New("telemetry: Watch: the governor is nil")
 	}
+	w, err := t.begun(h)
+	if err != nil {
+		return nil, err
+	}
+	return func() { t.remove(w)() }, nil
+}
+
+// begun begins to watch h.
+func (t *Telemetry) begun(h governor.Handle) (*watch, error) {
 	w := t.newWatch(h)
 	if err := t.add(w); err != nil {
 		return nil, err
@@ -122,7 +133,7 @@ func (t *Telemetry) Watch(h governor.Handle) (stop func(), err error) {
 		}
 		t.mu.Unlock()
 	}
-	return func() { t.remove(w)() }, nil
+	return w, nil
 }
 
 func (t *Telemetry) add(w *watch) error {
@@ -164,6 +175,7 @@ func (t *Telemetry) Close() error {
 		stops = append(stops, w.stop)
 	}
 	clear(t.watches)
+	clear(t.lists)
 	t.mu.Unlock()
 	for _, stop := range stops {
 		stop()

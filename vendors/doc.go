@@ -41,6 +41,8 @@
 //
 //	Limits: []governor.Limit{{Per: throttle.Bucket, Quota: vendors.GitHubPrimary()}}
 //
+// One of calls at once is a limiter.ConcurrencyConfig, for limiter.NewConcurrency.
+//
 // Numbers that are not published, or not known for sure, are not here. What answers
 // tell is in [Adapter.Learn].
 //

@@ -40,7 +40,7 @@ func constructors(t *testing.T) (adapters, limits map[string]string) {
 					adapters[f.Name.Name] = f.Doc.Text()
 				}
 			case *ast.SelectorExpr:
-				if result.Sel.Name == "QuotaConfig" {
+				if result.Sel.Name == "QuotaConfig" || result.Sel.Name == "ConcurrencyConfig" {
 					limits[f.Name.Name] = f.Doc.Text()
 				}
 			}
@@ -60,6 +60,7 @@ func TestEveryAdapterIsDocumented(t *testing.T) {
 	}
 	page, doc := read("../docs/vendors.md"), read("doc.go")
 	conformance := read("conformance_test.go")
+	scopes := scopesOf(page)
 	for name, comment := range all {
 		if !strings.Contains(page, "| `vendors."+name+"` |") {
 			t.Errorf("docs/vendors.md has no row for %s", name)
@@ -70,8 +71,14 @@ func TestEveryAdapterIsDocumented(t *testing.T) {
 		if !strings.Contains(strings.ReplaceAll(comment, "\n", " "), "Evidence, read 2026-") {
 			t.Errorf("the comment of %s cites no evidence", name)
 		}
-		if !strings.Contains(comment, "host") && !strings.Contains(comment, "bucket") && !strings.Contains(comment, "tenant") {
-			t.Errorf("the comment of %s says not whom a limit concerns", name)
+		says := strings.ToLower(strings.Join(strings.Fields(comment), " "))
+		if !strings.Contains(says, "one governor for each ") {
+			t.Errorf("the comment of %s says not what to use one governor for", name)
+		}
+		for i, scope := range []string{"tenant", "bucket"} {
+			if scopes[name][i] != "" && !strings.Contains(says, scope) {
+				t.Errorf("the comment of %s says not what to use as %s, docs/vendors.md: %s", name, scope, scopes[name][i])
+			}
 		}
 		if !strings.Contains(conformance, " "+name+",\n") {
 			t.Errorf("%s is held to no cases", name)
@@ -81,7 +88,7 @@ func TestEveryAdapterIsDocumented(t *testing.T) {
 		if !strings.Contains(page, "`vendors."+name+"`") {
 			t.Errorf("docs/vendors.md lacks %s", name)
 		}
-		if _, listed := documentedLimits[name]; !listed {
+		if _, listed := documentedLimits[name]; !listed && documentedAtOnce[name].Limit == 0 {
 			t.Errorf("the limit of %s is not tested", name)
 		}
 		comment = strings.ReplaceAll(comment, "\n", " ")
@@ -92,8 +99,34 @@ func TestEveryAdapterIsDocumented(t *testing.T) {
 	if n := strings.Count(page, "\n| "); n != len(all)+1 {
 		t.Errorf("docs/vendors.md has %d rows for %d adapters", n-1, len(all))
 	}
-	if len(limits) != len(documentedLimits) {
-		t.Errorf("%d limits, %d tested", len(limits), len(documentedLimits))
+	if tested := len(documentedLimits) + len(documentedAtOnce); len(limits) != tested {
+		t.Errorf("%d limits, %d tested", len(limits), tested)
+	}
+}
+
+// scopesOf are the tenant and the bucket of each adapter in the table of a page.
+func scopesOf(page string) map[string][2]string {
+	all := map[string][2]string{}
+	for line := range strings.Lines(page) {
+		if cells := strings.Split(line, "|"); len(cells) == 9 {
+			name := strings.TrimPrefix(strings.Trim(cells[2], " `"), "vendors.")
+			all[name] = [2]string{strings.TrimSpace(cells[5]), strings.TrimSpace(cells[6])}
+		}
+	}
+	return all
+}
+
+// documentedAtOnce are the published numbers of calls at once.
+var documentedAtOnce = map[string]limiter.ConcurrencyConfig{"GitHubConcurrency": GitHubConcurrency()}
+
+func TestDocumentedLimitsOfCallsAtOnce(t *testing.T) {
+	if n := documentedAtOnce["GitHubConcurrency"].Limit; n != 100 {
+		t.Errorf("GitHubConcurrency: %d", n)
+	}
+	for name, cfg := range documentedAtOnce {
+		if _, err := limiter.NewConcurrency(cfg); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -110,6 +143,7 @@ var documentedLimits = map[string]struct {
 	"DiscordGlobal":             {DiscordGlobal(), 50, "1s"},
 	"GitHubActions":             {GitHubActions(), 1000, "1h0m0s"},
 	"GitHubAnonymous":           {GitHubAnonymous(), 60, "1h0m0s"},
+	"GitHubCodeSearch":          {GitHubCodeSearch(), 10, "1m0s"},
 	"GitHubContent":             {GitHubContent(), 80, "1m0s"},
 	"GitHubContentHour":         {GitHubContentHour(), 500, "1h0m0s"},
 	"GitHubGraphQLPoints":       {GitHubGraphQLPoints(), 2000, "1m0s"},
@@ -139,6 +173,7 @@ var documentedLimits = map[string]struct {
 	"NotionRequests":            {NotionRequests(), 3, "1s"},
 	"SalesforceRequests":        {SalesforceRequests(25000), 125000, "24h0m0s"},
 	"ShopifyCalls":              {ShopifyCalls(), 40, "20s"},
+	"ShopifyPoints":             {ShopifyPoints(), 1000, "20s"},
 	"SlackMessages":             {SlackMessages(), 1, "1s"},
 	"SlackTier":                 {SlackTier(3), 50, "1m0s"},
 	"StripeEndpoint":            {StripeEndpoint(), 25, "1s"},

@@ -54,9 +54,19 @@ func GitHubAnonymous() limiter.QuotaConfig { return documented(60, time.Hour) }
 // that only searches: 30 calls per minute.
 func GitHubSearch() limiter.QuotaConfig { return documented(30, time.Minute) }
 
+// GitHubCodeSearch is the primary limit of the resource code_search, per host of a
+// governor that only searches code: 10 calls per minute.
+func GitHubCodeSearch() limiter.QuotaConfig { return documented(10, time.Minute) }
+
+// GitHubConcurrency is the secondary limit on calls at once, per host: 100 of the REST
+// and GraphQL APIs together. It is for limiter.NewConcurrency; a governor with no more
+// Workers than that keeps it anyway.
+func GitHubConcurrency() limiter.ConcurrencyConfig { return limiter.ConcurrencyConfig{Limit: 100} }
+
 // GitHubPoints is the secondary limit of the REST API, per host: 900 points per
-// minute. A call that reads costs 1, one that writes 5: the governor.Ask's Cost,
-// which all limits of that governor count.
+// minute. A call that reads costs 1, one that writes 5: the governor.Ask's Cost.
+// A governor.Limit whose Unit is "points" counts it; others of that governor, without
+// a Unit, then count calls.
 func GitHubPoints() limiter.QuotaConfig { return documented(900, time.Minute) }
 
 // GitHubContent is the secondary limit on creating content, per host of a governor

@@ -22,8 +22,8 @@ import (
 // and PAYMENTS_PROFILE_ACTIVATION_RATE_LIMIT_EXCEEDED of one profile's week. The
 // delay is quotaErrorDetails.retryDelay, or what the text says ("Retry in 30
 // seconds"). Scope ACCOUNT is the tenant, so ask with the customer ID as tenant;
-// DEVELOPER, the Cloud project that all customers share, is the host. One failure
-// with several errors gives one signal for each scope, with the longest delay.
+// DEVELOPER, the Cloud project that all customers share, is the host: use one
+// governor for each Cloud project. One failure with several errors gives one signal for each scope, with the longest delay.
 //
 // Google answers the same code to a burst of seconds and to a day's budget. The
 // kind is quota for operation counts, for long-term consumption, for pauses above

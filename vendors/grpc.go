@@ -20,7 +20,8 @@ import (
 // there more than once forbids to repeat the call.
 //
 // google.rpc.QuotaFailure and ErrorInfo, and the text, name the limit: one "per
-// day" is a quota, even where RetryInfo says seconds. The pause is the host's.
+// day" is a quota, even where RetryInfo says seconds. The pause is the host's: use one
+// governor for each service and credential.
 //
 // Evidence, read 2026-11-21: grpc/proposal:A6-client-retries.md;
 // grpc/grpc-go:rpc_util.go, stream.go; googleapis/googleapis:google/rpc/error_details.proto.

@@ -24,7 +24,7 @@ import (
 // last ones are read as seconds, epoch seconds, epoch milliseconds, RFC 3339 or
 // an HTTP date. Of several quotas only the exhausted ones count, and of those the
 // latest: a reset beside calls that remain says nothing about this refusal. The
-// pause is the whole host's.
+// pause is the whole host's: use one governor for each credential.
 //
 // Evidence, read 2026-11-21: RFC 9110 10.2.3 and 15.5.14, RFC 6585 4,
 // draft-ietf-httpapi-ratelimit-headers -00 to -10, the retry tests of

@@ -17,7 +17,7 @@ import (
 // the endpoint, so use the endpoint as bucket; of a MEMBER it is the tenant's. A
 // text that names no window may also be the protection of LinkedIn's servers; its
 // delay is unknown, and it pauses the bucket. Numbers are in the developer portal
-// only.
+// only. Use one governor for each app.
 //
 // Evidence, read 2026-11-21: learn.microsoft.com/linkedin/shared/api-guide/concepts/rate-limits.
 func LinkedIn() Adapter { return Adapter{linkedIn} }

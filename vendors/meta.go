@@ -17,9 +17,10 @@ import (
 // A refusal is an error.code in the body, whatever the status and the error's
 // type: 4 and 341 concern the app and so the host; 17 the user or ad account, 32
 // the page, 613 the ad account and 80000 to 80014 (business use cases) the object:
-// the tenant. So ask with the object as tenant, act_<id>, or with the use case
-// too, act_<id>/ads_insights. The answer to a batch, 200 and an array, has a
-// refusal in each of its items. A 429 without a code is limited, too.
+// the tenant. So use one governor for each app, and ask with the object as tenant,
+// act_<id>, or with the use case too, act_<id>/ads_insights. The answer to a batch,
+// 200 and an array, has a refusal in each of its items. A 429 without a code is
+// limited, too.
 //
 // The delay is estimated_time_to_regain_access of the header
 // X-Business-Use-Case-Usage, in minutes, the longest of the entries of the use

@@ -12,8 +12,8 @@ import (
 //
 // Limited is 429; Retry-After has decimals. 423 (the shop is locked) and 430 (a
 // matter of security) are none. X-Shopify-Shop-Api-Call-Limit teaches how full the
-// leaky bucket of the app and shop is. Use the shop as tenant, which is what a
-// refusal pauses.
+// leaky bucket of the app and shop is. Use one governor for each app, with the shop as
+// tenant, which is what a refusal pauses.
 //
 // Evidence, read 2026-11-21: bold-commerce/go-shopify:goshopify.go, goshopify_test.go;
 // Shopify/shopify-app-js.
@@ -51,10 +51,16 @@ var shopifyREST = &api{
 //
 // Good answers teach the bucket, in points, and the actual cost, which is what is
 // charged in the end: ask with the requested cost as Ask.Cost and settle the
-// difference. Use the shop as tenant, which is what a refusal pauses.
+// difference. Use one governor for each app, with the shop as tenant, which is what a
+// refusal pauses.
 //
 // Evidence, read 2026-11-21: bold-commerce/go-shopify:graphql.go, graphql_test.go.
 func ShopifyGraphQL() Adapter { return Adapter{shopifyGraphQL} }
+
+// ShopifyPoints is the GraphQL limit of an app for a shop, per tenant: 1,000 points at
+// once, and 50 per second that come back; larger plans have more. A query takes what it
+// asks for, its requested cost: the governor.Ask's Cost.
+func ShopifyPoints() limiter.QuotaConfig { return documented(1000, 20*time.Second) }
 
 var shopifyGraphQL = &api{read: readShopifyGraphQL, learn: learnShopifyGraphQL, place: placeHost, peek: always}
 

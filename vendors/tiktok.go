@@ -11,7 +11,8 @@ import (
 //
 // Every answer has status 200; limited are the codes 40100 and 40132 in the body.
 // No time is given: clients wait for 60 to 300 seconds. "By this developer" in the
-// texts means the app, and so the host. There are no published numbers.
+// texts means the app, and so the host: use one governor for each app. There are no
+// published numbers.
 //
 // Evidence, read 2026-11-21: tiktok/tiktok-business-api-sdk:python_sdk/business_api_client/tiktok_business/tiktok_code.py;
 // singer-io/tap-tiktok-ads:tap_tiktok_ads/client.py;
@@ -36,8 +37,8 @@ var tikTokAds = &api{peek: always, read: func(r Response, quotas []quota) []thro
 // TikTokOpenAPI returns the adapter for TikTok's API for developers, version 2.
 //
 // Limited are 429 and the error code rate_limit_exceeded. No time is given; the
-// window is a sliding minute for each endpoint: use the endpoint as bucket, which
-// is what a refusal pauses.
+// window is a sliding minute for each endpoint: use one governor for each app, with the
+// endpoint as bucket, which is what a refusal pauses.
 //
 // Evidence, read 2026-11-21: developers.tiktok.com/doc/tiktok-api-v2-rate-limit,
 // .../doc/tiktok-api-v2-error-handling.

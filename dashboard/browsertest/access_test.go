@@ -22,7 +22,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/flyball-go/flyball/dashboard"
-	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -33,8 +32,7 @@ import (
 var audit string
 
 // TestEverybodyCanReadThePage looks at each view, light and dark, large and small, with
-// the audit above and, where npm gets it, with axe-core: at all four with more effort, and
-// else at two that have each of them once.
+// the audit above and, where npm gets it, with axe-core.
 func TestEverybodyCanReadThePage(t *testing.T) {
 	ctx, calm := context.WithCancel(t.Context())
 	all, by := scene(ctx, t)
@@ -55,11 +53,11 @@ func TestEverybodyCanReadThePage(t *testing.T) {
 	for _, view := range []string{"/", "/?governor=googleads", "/?governor=stripe", "/?governor=graph.facebook.com", "/?governor=gone"} {
 		t.Run(view, func(t *testing.T) { // so that the tab is closed, and its connection
 			p := open(t, url+view)
-			p.until("document.getElementById('live').dataset.state == 'live' && !!document.querySelector('.card, .panel')", soon)
+			p.until("document.getElementById('live').dataset.state == 'live' && !!document.querySelector('.card, .panel')")
 			if axe != "" {
 				eval[bool](p, axe+"; true")
 			}
-			for _, look := range looks[:min(len(looks), effort.Times(2))] {
+			for _, look := range looks {
 				p.run(size(look.width, 900, 1, look.dark))
 				time.Sleep(300 * time.Millisecond)
 				said := func(who, what string) {
@@ -109,7 +107,7 @@ func TestAuditSees(t *testing.T) {
 func TestKeyboard(t *testing.T) {
 	all, _ := scene(t.Context(), t)
 	p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(all...)})+"/", size(1280, 900, 1, false))
-	p.until(isLive, soon)
+	p.until(isLive)
 	press := func(key string) { p.run(chromedp.KeyEvent(key)) }
 	const focus = "(document.activeElement.textContent || document.activeElement.ariaLabel).trim()"
 	var path []string
@@ -126,8 +124,8 @@ func TestKeyboard(t *testing.T) {
 	press(kb.Tab)
 	name := eval[string](p, focus)
 	press(kb.Enter)
-	p.until(fmt.Sprintf("document.querySelector('h1').textContent == %q && location.search.includes('governor=')", name), soon)
-	p.until("document.activeElement.id == 'main'", soon)
+	p.until(fmt.Sprintf("document.querySelector('h1').textContent == %q && location.search.includes('governor=')", name))
+	p.until("document.activeElement.id == 'main'")
 	eval[bool](p, "document.querySelector('.chart canvas').focus() || true")
 	for begin := time.Now(); ; time.Sleep(500 * time.Millisecond) { // until there is something on the chart
 		press(kb.ArrowLeft)
@@ -140,7 +138,7 @@ func TestKeyboard(t *testing.T) {
 		}
 	}
 	p.run(chromedp.NavigateBack())
-	p.until("document.querySelectorAll('.card').length == 7", soon)
+	p.until("document.querySelectorAll('.card').length == 7")
 }
 
 const (

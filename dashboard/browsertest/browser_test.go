@@ -144,12 +144,12 @@ func eval[T any](p *tab, js string) T {
 }
 
 // until waits for a JavaScript expression to be true, and returns how long that took.
-func (p *tab) until(js string, most time.Duration) time.Duration {
+func (p *tab) until(js string) time.Duration {
 	p.t.Helper()
 	begin := time.Now()
 	for !eval[bool](p, js) {
-		if time.Since(begin) > most {
-			p.t.Fatalf("not within %v: %s\n%s", most, js, eval[string](p, "document.body.innerText"))
+		if time.Since(begin) > soon {
+			p.t.Fatalf("not within %v: %s\n%s", soon, js, eval[string](p, "document.body.innerText"))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

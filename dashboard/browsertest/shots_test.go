@@ -45,7 +45,7 @@ func TestPictures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { // so that the tab is closed, and its connection
 			p := open(t, url+c.query, size(c.w, c.h, c.scale, c.dark))
-			p.until("document.querySelectorAll('.card, .panel').length > 0 && document.getElementById('live').dataset.state == 'live'", soon)
+			p.until("document.querySelectorAll('.card, .panel').length > 0 && document.getElementById('live').dataset.state == 'live'")
 			time.Sleep(1200 * time.Millisecond)
 			p.shot(c.name, c.whole)
 		})
@@ -61,7 +61,7 @@ func TestPicturesOfTheExample(t *testing.T) {
 	}
 	for _, mode := range []string{"naive", "governed"} {
 		p := open(t, url+"/?governor=googleads,+"+mode, size(1240, 800, 1, false))
-		p.until("!document.querySelector('.note')?.checkVisibility() && !!document.querySelector('.badge').textContent", soon)
+		p.until("!document.querySelector('.note')?.checkVisibility() && !!document.querySelector('.badge').textContent")
 		if mode == "naive" {
 			time.Sleep(8 * time.Second)
 		} else {

@@ -33,7 +33,7 @@ func TestHundredGovernorsAreSmooth(t *testing.T) {
 		all = append(all, g)
 	}
 	p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(all...)})+"/", size(1280, 900, 1, false))
-	p.until("document.querySelectorAll('.card').length == 100", soon)
+	p.until("document.querySelectorAll('.card').length == 100")
 	var updates []time.Duration
 	var times []float64 // of what a frame may take, in passes that are as slow as the machine is then
 	before := p.slower()

@@ -60,7 +60,7 @@ func TestGovernedClientsArePoliteToShopify(t *testing.T) {
 	})
 	for name, l := range map[string]governor.Limit{
 		"a bucket": {Limiter: must(limiter.NewBucket(limiter.BucketConfig{Rate: 50, Burst: 1000}))},
-		"a quota":  {Quota: limiter.QuotaConfig{Limit: 1000, Per: 20 * time.Second}},
+		"a quota":  {Quota: vendors.ShopifyPoints()},
 	} {
 		s := must(vendortest.NewShopify(vendortest.ShopifyConfig{Cost: shopifyCost}))
 		p := shopifyQueries(s, l)
