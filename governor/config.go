@@ -84,7 +84,9 @@ type Config[S comparable, C any] struct {
 	// until it is renewed, for the host and for each selector, tenant and bucket
 	// that Report or a Quoter tells of: a limiter.Spread for each level. Without it
 	// calls go as fast as the limits let them, and wait for Reset when nothing is
-	// left.
+	// left. It is this process's own, with a Store too: of several processes that use
+	// one quota each plans to spend all that is left, until the next answer tells it
+	// what the others have used.
 	SpendEvenly bool
 
 	// Observe makes the governor tell what it would do without doing it: every

@@ -663,3 +663,25 @@ func TestGroupIsBoundedWhenConnectionsAreSlowToClose(t *testing.T) {
 		g.Close()
 	})
 }
+
+// A limiter.Spread remembers nothing when what it was told is over.
+func TestGroupEvictsWhatSpendsEvenly(t *testing.T) {
+	inGroup(t, func(_ *plainGroupConfig, each *governor.PlainConfig) { each.SpendEvenly = true }, func(t *testing.T, g *plainGroup, made *atomic.Int64) {
+		get(t, g, "a")
+		b := get(t, g, "b")
+		if _, err := governor.Do(t.Context(), b, "", governor.Func(func(ctx context.Context) (int, error) {
+			q := throttle.Quota{Limit: -1, Remaining: 10, Reset: time.Now().Add(20 * time.Minute), Cost: -1}
+			return 0, governor.Report(ctx, q)
+		})); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Minute)
+		if alive(g) != "b" {
+			t.Errorf("%q alive, want b, which has a quota to spread", alive(g))
+		}
+		time.Sleep(45 * time.Minute)
+		if alive(g) != "" || made.Load() != 2 {
+			t.Errorf("%q alive when its window is over", alive(g))
+		}
+	})
+}

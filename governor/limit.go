@@ -29,6 +29,14 @@ type Limit struct {
 	// where the vendor is known to count otherwise, set Limiter. A MaxKeys of 0
 	// means the governor's.
 	Quota limiter.QuotaConfig
+
+	// Version is to be raised with every change of Quota where a Config.Store shares
+	// it: processes of the old configuration and of the new one run side by side for
+	// a while, and the limits of the largest Version that any has said are in force for
+	// all. A change without a larger one does not come into force while anybody uses
+	// the old one, which the Syncer's Logger is told. Of several Quotas of one Per and
+	// Unit the largest Version counts. 0 means 1.
+	Version uint64
 }
 
 // limit is a Limit that was looked through.

@@ -24,7 +24,7 @@ func (s *settings) share(with *store.Syncer, limits []Limit) error {
 		per  throttle.Level
 		unit string
 	}
-	groups, all := []group{{}}, map[group][]store.Limit{}
+	groups, all, version := []group{{}}, map[group][]store.Limit{}, map[group]uint64{}
 	for i, l := range limits {
 		if l.Limiter != nil {
 			continue
@@ -37,11 +37,11 @@ func (s *settings) share(with *store.Syncer, limits []Limit) error {
 		if g != groups[0] && all[g] == nil {
 			groups = append(groups, g)
 		}
-		all[g] = append(all[g], q)
+		all[g], version[g] = append(all[g], q), max(version[g], l.Version)
 	}
 	s.shared = &shared{store: with}
 	for _, g := range groups {
-		sh, l, err := grant(with, s.sharedName(g.unit), g.per, all[g])
+		sh, l, err := grant(with, store.ShareConfig{Name: s.sharedName(g.unit), Per: g.per, Limits: all[g], Version: version[g]})
 		if err != nil {
 			s.shared.end()
 			return fmt.Errorf("governor: Config.Limits: %w", err)
@@ -56,12 +56,12 @@ func (s *settings) share(with *store.Syncer, limits []Limit) error {
 
 // grant returns the Share for some limits, or a Gate where there are none, and what
 // of it is the limiter.
-func grant(with *store.Syncer, name string, per throttle.Level, limits []store.Limit) (*store.Share, limiter.Limiter, error) {
-	if len(limits) == 0 {
-		g, err := with.Gate(name)
+func grant(with *store.Syncer, cfg store.ShareConfig) (*store.Share, limiter.Limiter, error) {
+	if len(cfg.Limits) == 0 {
+		g, err := with.Gate(cfg.Name)
 		return g.Share, g, err
 	}
-	sh, err := with.Share(store.ShareConfig{Name: name, Per: per, Limits: limits})
+	sh, err := with.Share(cfg)
 	return sh, sh, err
 }
 

@@ -4,7 +4,7 @@ import "time"
 
 // Idler is implemented by limiters that can say whether they can be forgotten:
 // Bucket, FixedWindow, SlidingLog, SlidingCounter, Approx, Calendar, Leaky,
-// Concurrency and a ByKey of such.
+// Concurrency, Spread and a ByKey of such; store.Share, Gate and Slots.
 type Idler interface {
 	// Idle reports whether nobody could tell the limiter from a new one with the
 	// same configuration: every permit of every key is back. It takes time in

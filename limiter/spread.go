@@ -201,6 +201,18 @@ func (s *Spread) Forget(now time.Time, key string) {
 	delete(s.keys, key)
 }
 
+// Idle reports whether what it was told is over, of every key.
+func (s *Spread) Idle(now time.Time) bool {
+	t := s.at(now)
+	for key, k := range s.keys {
+		if k.until(t) > 0 {
+			return false
+		}
+		delete(s.keys, key)
+	}
+	return true
+}
+
 // Rate returns what is left of key's quota per second until its end, of several
 // the least; 0 when everything passes.
 func (s *Spread) Rate(now time.Time, key string) float64 {

@@ -50,7 +50,8 @@ type cell struct {
 	probeEnds int64
 	probing   bool // a call is under way that is the probe
 	probedAt  time.Time
-	passed    bool // the vendor accepted it, and the store has yet to hear
+	patience  int64 // then it has run for long enough, whatever comes of it
+	passed    bool  // the vendor accepted it, and the store has yet to hear
 
 	// Of slots.
 	slots      *Slots
@@ -100,7 +101,10 @@ func (c *cell) next(now int64) int64 {
 		return now // Syncer.retry puts it off
 	case c.probe == ProbeYours && c.need > 0 && !c.probing && c.credit == 0 && now < c.probeEnds:
 		return min(beat, max(now, c.retryAt))
-	case c.frozen(now):
+	case c.frozen(now) && !c.left(now):
+		if c.probes() {
+			beat = min(beat, max(now, c.patience))
+		}
 		if c.need > 0 {
 			if c.probe == ProbeOpen {
 				return max(now, c.retryAt)
@@ -110,6 +114,7 @@ func (c *cell) next(now int64) int64 {
 		return beat
 	case int64(c.need) > c.credit:
 		return min(beat, max(now, c.retryAt))
+	case c.left(now): // what the store still keeps of a cooldown it says again
 	case c.slots != nil && (c.inUse > 0 || c.held > 0 || c.wantSlots > 0), c.member != nil:
 		return beat
 	case c.credit > 0 || c.debt > 0 || now-c.asked < int64(5*time.Second) || c.open > 0 && now-c.asked < int64(15*time.Minute):
@@ -117,6 +122,13 @@ func (c *cell) next(now int64) int64 {
 	}
 	c.s.forget(c)
 	return never
+}
+
+// left reports whether nobody has come for so long that what runs, and the return after
+// a cooldown, are nobody's here.
+func (c *cell) left(now int64) bool {
+	return c.member == nil && c.slots == nil && c.need == 0 && c.credit == 0 && c.debt == 0 &&
+		now-c.asked >= int64(15*time.Minute) && (c.probe == ProbeOver || now >= c.probeEnds)
 }
 
 // rater is how fast limits let permits through, for each of nodes.

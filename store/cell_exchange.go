@@ -54,7 +54,7 @@ func (c *cell) wish(it *Item, now int64) {
 	c.needed(now)
 	frozen := c.frozen(now)
 	switch {
-	case c.passed:
+	case c.passed, c.probes() && now >= c.patience: // frozen until the store has heard it
 		it.Probe, c.passed = ProbePassed, false
 	case c.need > 0 && (c.probe == ProbeOpen || c.probe == ProbeCooling && c.probeEnds <= now):
 		it.Probe = ProbeWanted
@@ -79,15 +79,30 @@ func (c *cell) wish(it *Item, now int64) {
 }
 
 // frozen reports whether a cooldown, or what follows it, keeps permits from being
-// used.
+// used. Without the store nobody hands out a probe: a governor makes its own.
 func (c *cell) frozen(now int64) bool {
-	switch c.probe {
-	case ProbeOver:
+	switch {
+	case c.probe == ProbeOver:
 		return false
-	case ProbeYours:
-		return c.probing || now >= c.probeEnds
+	case now >= c.probeEnds:
+		return !c.adrift()
+	case c.probe == ProbeYours:
+		return c.probing
 	}
 	return true
+}
+
+// adrift reports whether the store does not answer and calls pass nevertheless, as far
+// as Outage lets them.
+func (c *cell) adrift() bool { return (c.s.lost || c.lost) && c.s.cfg.Outage != Closed }
+
+// probes reports whether a call is under way that is the probe of all processes.
+func (c *cell) probes() bool { return c.probing && c.probe == ProbeYours }
+
+// probePatience is how long the store's probe may run before the others go on: as
+// governor.Config.ProbePatience has it, and well before the store takes it for lost.
+func (s *Syncer) probePatience() int64 {
+	return int64(min(5*time.Second, s.cfg.Store.TTL()/2))
 }
 
 // failed is what follows an exchange without an answer. The item is sent again, by
@@ -127,10 +142,11 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 	if c.epoch != "" && a.Epoch != c.epoch {
 		after = append(after, c.s.forgot(a.Epoch)...)
 		if c.member != nil {
-			c.member.resend = true
+			c.member.tellAgain(now)
 			c.hinted = true
 		}
 	}
+	after = append(after, c.surprises(it, a)...)
 	c.nodes = a.Nodes
 	if it.Epoch == c.epoch && it.Seen == c.seen {
 		c.epoch, c.seen = a.Epoch, a.Gen
@@ -194,6 +210,27 @@ func (a *Answer) sane(it *Item) bool {
 		ok = ok && c.Left >= 0 && c.Left <= most && len(c.Scope) <= 256
 	}
 	return ok
+}
+
+// surprises returns what logs, once, that a store grants less than its user may expect.
+func (c *cell) surprises(it *Item, a *Answer) (after []func()) {
+	s := c.s
+	if c.epoch == "" && it.Want > 0 && a.Granted == 0 && a.Probe == ProbeOver && a.Nodes == 1 &&
+		a.RetryAfter > s.cfg.Interval && !s.empty {
+		s.empty = true
+		after = append(after, func() {
+			s.warn("store: nothing is granted at first, as all may be used: nothing is known of before",
+				slog.String("key", c.key), slog.Duration("for", a.RetryAfter))
+		})
+	}
+	if sh := c.share; sh != nil && a.Limits != nil && a.Version == it.Version && it.Version == sh.version && !sh.warned {
+		sh.warned = true
+		after = append(after, func() {
+			s.warn("store: other limits are in force than this process has of the same version: raise it",
+				slog.String("name", sh.name), slog.Uint64("version", a.Version), slog.Any("in force", a.Limits), slog.Any("here", it.Limits))
+		})
+	}
+	return after
 }
 
 // forgot reports once that the store has lost its state: keys that were lost by one event

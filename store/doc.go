@@ -20,8 +20,8 @@
 //
 // Cooldowns go the same way, at once where the store has hints, and within
 // SyncerConfig.Interval where one is lost. After that of a host one process makes
-// the first call; the others follow when the vendor has accepted it. [Slots] bound
-// the calls that run at once.
+// the first call; the others follow when the vendor has accepted it, or when it has
+// run for some seconds and was not refused. [Slots] bound the calls that run at once.
 //
 // A Syncer, a Memory and their parts may be used by any number of goroutines at
 // once. A Share belongs to one owner, as any limiter.Limiter.

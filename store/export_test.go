@@ -8,3 +8,24 @@ func (s *Syncer) SetWall(step func() time.Duration) {
 	defer s.mu.Unlock()
 	s.step = step
 }
+
+// Cells is how many keys s knows of.
+func (s *Syncer) Cells() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.cells)
+}
+
+// Due is how many of them are to be exchanged some time.
+func (s *Syncer) Due() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.due)
+}
+
+// Keys is how many keys sh knows of.
+func (sh *Share) Keys() int {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	return len(sh.keys)
+}

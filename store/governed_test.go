@@ -253,7 +253,7 @@ func TestGovernorsKeepToOneQuota(t *testing.T) {
 	})
 }
 
-// What is evicted, or made again, goes on with the same shares.
+// What is made again goes on with the same shares.
 func TestGovernorsOfOneNameInOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := syncer(t, store.SyncerConfig{Store: memory(t)})

@@ -42,8 +42,8 @@ type Item struct {
 	Cool []Cool
 
 	// Known are the cooldowns that the node knows of, by the Gen that it was told.
-	// They bring back what a store has lost: one with a Gen that is not more than
-	// the store's for the Key does nothing. Up to 16.
+	// They bring back what a store has lost: one whose scope the store knows, with a
+	// Gen that is not less, does nothing. Up to 16.
 	Known []Cooldown
 
 	// Clear ends the cooldowns of scopes, as an operator asked. Up to 16.
@@ -97,7 +97,7 @@ type ProbeWord uint8
 const (
 	ProbeNothing ProbeWord = iota
 	ProbeWanted            // it has a call that may be the probe
-	ProbePassed            // the vendor accepted it: everybody may go on
+	ProbePassed            // the vendor accepted it, or has not refused it for long: everybody may go on
 )
 
 // ProbeState is what stands between a cooldown's end and what is granted after it.

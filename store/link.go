@@ -24,12 +24,12 @@ const sharedSource = "shared by "
 // link is a governor that shares its cooldowns under a cell's key. Syncer.mu guards
 // it.
 type link struct {
-	c      *cell
-	gov    []Governor // of one name in this process there may be several
-	known  map[string]*cooling
-	tell   map[string]int64 // until when, by scope
-	clear  []string
-	resend bool // the store has lost what is known
+	c     *cell
+	gov   []Governor // of one name in this process there may be several
+	known map[string]*cooling
+	tell  map[string]int64 // until when, by scope
+	clear []string
+	again map[string]bool // scopes of which the store has lost what is known
 }
 
 // cooling is a cooldown that is known here.
@@ -136,7 +136,17 @@ func (l *link) cooling(now int64) bool {
 	return false
 }
 
-func (l *link) toSay() bool { return len(l.tell) > 0 || len(l.clear) > 0 || l.resend }
+func (l *link) toSay() bool { return len(l.tell) > 0 || len(l.clear) > 0 || len(l.again) > 0 }
+
+// tellAgain has the store told what is known of: it has lost it.
+func (l *link) tellAgain(now int64) {
+	l.again = make(map[string]bool)
+	for scope, k := range l.known {
+		if k.until > now {
+			l.again[scope] = true
+		}
+	}
+}
 
 // say fills in what the store is to be told.
 func (l *link) say(it *Item, now int64) {
@@ -152,12 +162,13 @@ func (l *link) say(it *Item, now int64) {
 	n := min(16, len(l.clear))
 	it.Clear = append(it.Clear, l.clear[:n]...)
 	l.clear = append(l.clear[:0], l.clear[n:]...)
-	if l.resend {
-		l.resend = false
-		for scope, k := range l.known {
-			if k.until > now && len(it.Known) < 16 {
-				it.Known = append(it.Known, Cooldown{scope, time.Duration(min(k.until-now, int64(MaxCool))), k.gen})
-			}
+	for scope := range l.again {
+		if len(it.Known) == 16 {
+			break
+		}
+		delete(l.again, scope)
+		if k := l.known[scope]; k != nil && k.until > now {
+			it.Known = append(it.Known, Cooldown{scope, time.Duration(min(k.until-now, int64(MaxCool))), k.gen})
 		}
 	}
 }

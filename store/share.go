@@ -23,7 +23,9 @@ type ShareConfig struct {
 	Limits []Limit
 
 	// Version is to be raised with every change of Limits, so that it can be told
-	// which processes have the new ones.
+	// which processes have the new ones: the largest that any process has said is in
+	// force. Other Limits of the same Version are not, which the Logger is told once.
+	// 0 means 1.
 	Version uint64
 }
 
@@ -41,7 +43,7 @@ type ShareConfig struct {
 //
 // Under the keys of a governor's Host it also keeps to the cooldown of the host: no
 // permits in it, and then those of one process, for one call, until the vendor has
-// accepted that.
+// accepted that, or it has run for 5 s, or for half of the store's TTL if that is less.
 type Share struct {
 	*sharing
 	changed func() // OnChange's
@@ -59,6 +61,7 @@ type sharing struct {
 	version uint64
 	own     []limiter.QuotaConfig // what this process may use without it
 	keys    map[string]*cell
+	warned  bool // it was logged that other limits are in force
 	refs    int
 	owners  []*Share // that want to hear of changes
 }
@@ -103,7 +106,7 @@ func (s *Syncer) Share(cfg ShareConfig) (*Share, error) {
 		return nil, fmt.Errorf("store: ShareConfig.Limits of %s, %v, are other ones than this process has of Version %d already", cfg.Name, cfg.Limits, sh.version)
 	default:
 		if sh.version > old.version {
-			old.version, old.asked, old.limits, old.own = sh.version, sh.asked, sh.limits, sh.own
+			old.version, old.asked, old.limits, old.own, old.warned = sh.version, sh.asked, sh.limits, sh.own, false
 		}
 		sh = old
 	}

@@ -52,7 +52,7 @@ func (sh *Share) Wait(now time.Time, key string, n int) time.Duration {
 	c.pace.waits(t)
 	s.plan(c, c.next(t))
 	switch {
-	case frozen && c.probe == ProbeCooling && c.probeEnds > t:
+	case frozen && (c.probe == ProbeCooling || c.adrift()) && c.probeEnds > t:
 		return time.Duration(c.probeEnds - t)
 	case !frozen && c.retryAt > t:
 		return min(own, time.Duration(c.retryAt-t))
@@ -99,8 +99,10 @@ func (sh *Share) Take(now time.Time, key string, n int) {
 		return
 	}
 	c.need = 0
-	if c.probe == ProbeYours {
-		c.probing, c.probedAt = true, now
+	if c.probe == ProbeYours && !c.probing {
+		c.probing, c.probedAt, c.patience = true, now, s.now()+s.probePatience()
+		c.stale = c.open // what was taken before is not the probe
+		s.plan(c, c.patience)
 	}
 	if len(c.quota) == 0 {
 		return
@@ -112,7 +114,7 @@ func (sh *Share) Take(now time.Time, key string, n int) {
 				l.Take(now, "", n)
 			}
 		} else if how == byOpen {
-			s.unguarded(sh.sharing, key)
+			s.unguarded(sh.name, throttle.Scope{Level: sh.per, Key: key})
 		}
 		if how != shut {
 			c.open += int64(n)
@@ -128,11 +130,10 @@ func (sh *Share) Take(now time.Time, key string, n int) {
 	}
 }
 
-// unguarded has the loop tell of a call that passes an open Share.
-func (s *Syncer) unguarded(sh *sharing, key string) {
+// unguarded has the loop tell of a call that passes with Open.
+func (s *Syncer) unguarded(name string, scope throttle.Scope) {
 	if s.cfg.OnEvent != nil && len(s.events) < 4096 {
-		scope := throttle.Scope{Level: sh.per, Key: key}.String()
-		s.events = append(s.events, event.Event{Time: time.Now(), Kind: event.Unguarded, Name: sh.name, Scope: scope})
+		s.events = append(s.events, event.Event{Time: time.Now(), Kind: event.Unguarded, Name: name, Scope: scope.String()})
 		s.kick()
 	}
 }
@@ -148,11 +149,12 @@ func (sh *Share) Settle(now time.Time, key string, n, used int) {
 	if c == nil || n < 0 || used < 0 {
 		return
 	}
-	c.probing = false // the probe has ended; if well, Accepted follows
 	k := min(int64(n), c.open)
 	c.open -= k
 	late := min(k, c.stale)
-	c.stale -= late
+	if c.stale -= late; late == 0 {
+		c.probing = false // the probe has ended; if well, Accepted follows
+	}
 	switch {
 	case used > n:
 		c.drop(s.now())
@@ -173,6 +175,20 @@ func (sh *Share) Accepted(now, sent time.Time, key string) {
 		c.passed, c.probe = true, ProbeOver
 		s.plan(c, s.now())
 	}
+}
+
+// Idle reports whether this process holds nothing for anybody: no permit is taken and
+// not settled, none is owed, and no key is in a cooldown or the probe after it. What else
+// is known the Syncer keeps, and who makes the Share again goes on with it.
+func (sh *Share) Idle(time.Time) bool {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	for _, c := range sh.keys {
+		if c.open > 0 || c.debt > 0 || c.passed || c.probe != ProbeOver && c.probe != ProbeOpen {
+			return false
+		}
+	}
+	return true
 }
 
 // Refused does nothing: the cooldown comes as the governor's event.

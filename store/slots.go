@@ -27,9 +27,10 @@ type SlotsConfig struct {
 // Slots belong to processes, which use the same ones again and again without asking
 // the store. One that dies leaves its slots to the others after the store's TTL; one
 // that does not reach the store starts nothing more when nine tenths of the TTL are
-// over. A call that then still runs may overlap with one that another process has
-// started: as many as this one had, until they end. A call that must not should have
-// a timeout of half the TTL.
+// over, unless Outage is Open: then each process has up to Max calls run at once. A
+// call that then still runs may overlap with one that another process has started: as
+// many as this one had, until they end. A call that must not should have a timeout of
+// half the TTL, and another Outage.
 type Slots struct {
 	s       *Syncer
 	name    string
@@ -94,7 +95,7 @@ func (l *Slots) Wait(now time.Time, key string, n int) time.Duration {
 	}
 	t := s.now()
 	c.asked, c.busySlots = t, true
-	if n < 1 || c.inUse+int64(n) <= c.allowed && t < c.slotsUntil {
+	if n < 1 || c.inUse+int64(n) <= c.allowed && t < c.slotsUntil || c.openly(int64(n)) {
 		return 0
 	}
 	if want := max(c.inUse+int64(n)-c.allowed, min(2*c.allowed, 8), 1); want > c.wantSlots {
@@ -109,8 +110,16 @@ func (l *Slots) Take(now time.Time, key string, n int) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	if c := l.keys[key]; c != nil && n > 0 {
-		c.inUse += int64(n)
+		if c.inUse += int64(n); (c.inUse > c.allowed || l.s.now() >= c.slotsUntil) && c.openly(0) {
+			l.s.unguarded(l.name, throttle.Scope{Level: l.per, Key: key})
+		}
 	}
+}
+
+// openly reports whether n slots more may be used since the store does not answer, and
+// Outage is Open: as many in each process as there may be in all.
+func (c *cell) openly(n int64) bool {
+	return (c.s.lost || c.lost) && c.s.cfg.Outage == Open && c.inUse+n <= c.slots.max
 }
 
 // Release gives n slots of key back.
@@ -130,6 +139,19 @@ func (l *Slots) Release(now time.Time, key string, n int) {
 func (l *Slots) Settle(now time.Time, key string, n, used int) {
 	l.Release(now, key, n-min(n, used))
 	l.Take(now, key, used-min(n, used))
+}
+
+// Idle reports whether no slot is in use here. What the process holds of them the
+// Syncer gives back.
+func (l *Slots) Idle(time.Time) bool {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	for _, c := range l.keys {
+		if c.inUse > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Accepted does nothing.

@@ -40,6 +40,7 @@ type Syncer struct {
 	fails   int   // exchanges in a row that failed
 	retry   int64 // none is begun before
 	epoch   string
+	empty   bool          // it was logged that nothing is granted at first
 	events  []event.Event // of Unguarded, not yet told
 	watched int64         // since then hints come; never: they do not
 	heardTo int64         // no hint is missing of what was executed before

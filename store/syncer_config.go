@@ -9,7 +9,8 @@ import (
 )
 
 // Outage is what passes while the store does not answer, when what it granted is
-// used or has ended. Cooldowns hold in any case.
+// used or has ended. Cooldowns hold in any case. After one of a host nobody says who
+// makes the first call: with Closed nobody does, with the others each process its own.
 type Outage uint8
 
 const (
@@ -18,11 +19,13 @@ const (
 
 	// SafeShare gives each of Nodes processes a part of its own of every limit:
 	// Part/Nodes of it, which it may use at any time. The store grants the rest, so
-	// that together they are never more than the limit.
+	// that together they are never more than the limit. Slots have no part: with
+	// them it is as Closed.
 	SafeShare
 
 	// Open lets everything pass, each call with an event Unguarded. The limit is
-	// exceeded as far as the vendor lets it be.
+	// exceeded as far as the vendor lets it be. Of Slots each process uses up to
+	// SlotsConfig.Max.
 	Open
 )
 
@@ -80,8 +83,9 @@ type SyncerConfig struct {
 	// wait. 0 means 100,000.
 	MaxKeys int
 
-	// Logger gets a record when the store is lost and when it is back. nil
-	// discards.
+	// Logger gets a record when the store is lost and when it is back; when a store
+	// that knows nothing of before grants nothing at first; and when other limits are
+	// in force than this process has of the same Version. nil discards.
 	Logger *slog.Logger
 
 	// OnEvent gets events StoreLost, StoreBack and Unguarded, on goroutines that

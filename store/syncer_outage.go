@@ -45,10 +45,21 @@ func (s *Syncer) mood(err error, now int64) (after []func()) {
 	return after
 }
 
-// everybody returns what tells the owners of all Shares to ask again.
+// everybody returns what tells the owners of all Shares, and of Slots where it makes a
+// difference, to ask again.
 func (s *Syncer) everybody() (after []func()) {
 	for _, sh := range s.shares {
 		after = append(after, sh.wake()...)
+	}
+	if s.cfg.Outage != Open {
+		return after
+	}
+	told := make(map[*Slots]bool)
+	for _, c := range s.cells {
+		if l := c.slots; l != nil && l.changed != nil && !told[l] {
+			told[l] = true
+			after = append(after, l.changed)
+		}
 	}
 	return after
 }
@@ -67,4 +78,11 @@ func (s *Syncer) tell(level slog.Level, kind event.Kind, source string, err erro
 		attrs = append(attrs, slog.String("err", err.Error()))
 	}
 	s.cfg.Logger.LogAttrs(context.Background(), level, kind.String(), attrs...)
+}
+
+// warn logs what is no event.
+func (s *Syncer) warn(msg string, attrs ...slog.Attr) {
+	if s.cfg.Logger != nil {
+		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, msg, append(attrs, slog.String("node", string(s.node)))...)
+	}
 }

@@ -1,0 +1,315 @@
+package store_test
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/store"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// fast is a quota that nobody here uses up.
+var fast = []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 1000, Per: time.Second}}}
+
+// A probe that takes longer than the store leaves it to its process is over when it
+// has run for ProbePatience.
+func TestALongProbeEndsTheCooldown(t *testing.T) {
+	for name, limits := range map[string][]governor.Limit{"a gate": nil, "a limit": fast} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all, m := processes(t, 4, func(c *governor.PlainConfig, _ *store.SyncerConfig) { c.Limits = limits })
+				time.Sleep(2 * time.Second)
+				all[0].refuse(10 * time.Second)
+				start := time.Now()
+				time.Sleep(time.Second)
+				var early, first atomic.Int64
+				var reqs []*governor.Request[int]
+				for _, p := range all {
+					for range 5 {
+						reqs = append(reqs, governor.Submit(t.Context(), p.Plain, "", governor.Func(func(context.Context) (int, error) {
+							first.CompareAndSwap(0, int64(time.Since(start)))
+							if time.Since(start) < time.Duration(first.Load())+4900*time.Millisecond {
+								early.Add(1)
+							}
+							time.Sleep(3 * m.TTL())
+							return 1, nil
+						})))
+					}
+				}
+				for _, r := range reqs {
+					if _, err := r.Result(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				if n := early.Load(); n != 1 {
+					t.Errorf("%d calls in the first five seconds after the cooldown, want the probe", n)
+				}
+				if d := time.Since(start); d > 75*time.Second {
+					t.Errorf("all were through after %v, want some seconds more than the cooldown and a call", d)
+				}
+				end(t, all)
+			})
+		})
+	}
+}
+
+// A stream that goes on for minutes is a probe, too.
+func TestAStreamThatIsTheProbeHoldsNobodyBack(t *testing.T) {
+	for name, limits := range map[string][]governor.Limit{"a gate": nil, "a limit": fast} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all, _ := processes(t, 2, func(c *governor.PlainConfig, _ *store.SyncerConfig) { c.Limits = limits })
+				time.Sleep(2 * time.Second)
+				all[0].refuse(10 * time.Second)
+				time.Sleep(time.Second)
+				streamed := make(chan int)
+				began := make(chan struct{})
+				go func() {
+					n := 0
+					items := func(context.Context, struct{}) iter.Seq2[int, error] {
+						return func(yield func(int, error) bool) {
+							close(began)
+							for i := range 300 {
+								if !yield(i, nil) {
+									return
+								}
+								time.Sleep(time.Second)
+							}
+						}
+					}
+					for _, err := range governor.Stream(t.Context(), all[0].Plain, "", items) {
+						if err != nil {
+							t.Error(err)
+						}
+						n++
+					}
+					streamed <- n
+				}()
+				<-began
+				for i, p := range all {
+					start := time.Now()
+					_, err := governor.Do(t.Context(), p.Plain, "", governor.Func(func(context.Context) (int, error) { return 1, nil }))
+					if d := time.Since(start); err != nil || d > 7*time.Second {
+						t.Errorf("process %d: %v, after %v beside a stream that flows", i, err, d)
+					}
+				}
+				if n := <-streamed; n != 300 {
+					t.Errorf("%d items", n)
+				}
+				end(t, all)
+			})
+		})
+	}
+}
+
+// What was sent before the cooldown, and ends in the probe, is not the probe.
+func TestAnOldCallThatEndsIsNotTheProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		sh := share(t, s, store.Limit{Quota: 1000, Per: time.Second})
+		g := quiet(t, "acme")
+		defer g.Close()
+		defer s.Join(g)()
+		permit := func() bool {
+			for range 100 {
+				if sh.Wait(time.Now(), "", 1) == 0 {
+					return true
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			return false
+		}
+		if !permit() {
+			t.Fatal("nothing was granted")
+		}
+		sh.Take(time.Now(), "", 1)
+		g.Learn(throttle.Signal{Delay: 2 * time.Second})
+		time.Sleep(2 * time.Second)
+		if !permit() {
+			t.Fatal("no probe")
+		}
+		sh.Take(time.Now(), "", 1)
+		sh.Settle(time.Now(), "", 1, 1) // the old one
+		if permit() {
+			t.Error("a second probe beside the first")
+		}
+		sh.Settle(time.Now(), "", 1, 1) // the probe failed
+		if !permit() {
+			t.Error("no second probe after the first")
+		}
+	})
+}
+
+// quiet is a governor without a store.
+func quiet(t *testing.T, name string) *governor.Plain {
+	t.Helper()
+	g, err := governor.New(governor.PlainConfig{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// An outage with Open, or SafeShare, does not keep for ever what a cooldown does.
+func TestACooldownEndsInAnOutage(t *testing.T) {
+	for _, policy := range []store.Outage{store.Closed, store.SafeShare, store.Open} {
+		for name, before := range map[string]struct {
+			wait time.Duration // from the loss to the refusal
+			long bool          // another process makes the probe when the store goes
+		}{"before it": {wait: -5 * time.Second}, "in it": {wait: 5 * time.Second}, "that another probes": {long: true}} {
+			t.Run(policy.String()+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var down atomic.Bool
+					var unguarded atomic.Int64
+					all, _ := processes(t, 2, func(c *governor.PlainConfig, s *store.SyncerConfig) {
+						c.Limits = fast
+						s.Outage, s.Nodes = policy, 2
+						s.OnEvent = func(e event.Event) {
+							if e.Kind == event.Unguarded {
+								unguarded.Add(1)
+							}
+						}
+						s.Store.(*faulty).fate = func() fate {
+							if down.Load() {
+								return lost
+							}
+							return arrives
+						}
+					})
+					defer end(t, all)
+					time.Sleep(2 * time.Second)
+					switch {
+					case before.long:
+						all[1].refuse(2 * time.Second)
+						time.Sleep(500 * time.Millisecond)
+						governor.Submit(t.Context(), all[1].Plain, "", governor.Func(func(context.Context) (int, error) {
+							time.Sleep(time.Minute)
+							return 0, nil
+						}))
+						time.Sleep(2 * time.Second)
+						down.Store(true)
+					case before.wait < 0:
+						all[0].refuse(10 * time.Second)
+						time.Sleep(-before.wait)
+						down.Store(true)
+					default:
+						down.Store(true)
+						time.Sleep(before.wait)
+						all[0].refuse(10 * time.Second)
+						time.Sleep(3 * time.Second) // until the refused call has passed
+					}
+					start := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+					defer cancel()
+					var passed, early atomic.Int64
+					for range 10 {
+						r := governor.Submit(ctx, all[0].Plain, "", governor.Func(func(context.Context) (int, error) {
+							passed.Add(1)
+							if !before.long && time.Since(start) < 4900*time.Millisecond {
+								early.Add(1)
+							}
+							return 1, nil
+						}))
+						_ = r
+					}
+					time.Sleep(21 * time.Second)
+					want := int64(10)
+					if policy == store.Closed {
+						want = 0
+					}
+					if n := passed.Load(); n != want || early.Load() > 0 {
+						t.Errorf("%d calls of 10 in an outage, %d in the cooldown, want %d and 0", n, early.Load(), want)
+					}
+					if n := unguarded.Load(); (n > 0) != (policy == store.Open) {
+						t.Errorf("%d events Unguarded", n)
+					}
+					down.Store(false)
+					time.Sleep(15 * time.Second)
+					for i := range 20 { // back, with a probe if the store wants one
+						if _, err := governor.Do(t.Context(), all[0].Plain, "", governor.Func(func(context.Context) (int, error) { return 1, nil })); err != nil {
+							t.Fatal(i, err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// Open goes for slots, too: as many as there may be at once, in each process.
+func TestSlotsInAnOutage(t *testing.T) {
+	for _, policy := range []store.Outage{store.Closed, store.SafeShare, store.Open} {
+		t.Run(policy.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var down atomic.Bool
+				var unguarded, woken atomic.Int64
+				m := memory(t)
+				s := syncer(t, store.SyncerConfig{
+					Store: &faulty{Store: m, fate: func() fate {
+						if down.Load() {
+							return lost
+						}
+						return arrives
+					}},
+					Outage: policy, Nodes: 2,
+					OnEvent: func(e event.Event) {
+						if e.Kind == event.Unguarded {
+							unguarded.Add(1)
+						}
+					},
+				})
+				defer s.Close()
+				slots, err := s.Slots(store.SlotsConfig{Name: "acme", Max: 3})
+				if err != nil {
+					t.Fatal(err)
+				}
+				slots.OnChange(func() { woken.Add(1) })
+				take := func() (n int) {
+					for slots.Wait(time.Now(), "", 1) == 0 {
+						slots.Take(time.Now(), "", 1)
+						n++
+					}
+					return n
+				}
+				take()
+				time.Sleep(time.Second)
+				take()
+				slots.Release(time.Now(), "", 3)
+				down.Store(true)
+				before := woken.Load()
+				time.Sleep(30 * time.Second)
+				want := 0
+				if policy == store.Open {
+					want = 3
+					if woken.Load() == before {
+						t.Error("nobody was told that calls may pass")
+					}
+				}
+				if n := take(); n != want {
+					t.Errorf("%d slots without the store, want %d", n, want)
+				}
+				time.Sleep(time.Second)
+				if n := unguarded.Load(); n != int64(want) {
+					t.Errorf("%d events Unguarded, want %d", n, want)
+				}
+				down.Store(false)
+				time.Sleep(5 * time.Second)
+				slots.Release(time.Now(), "", want)
+				take()
+				time.Sleep(5 * time.Second)
+				take()
+				if n := 0; slots.Wait(time.Now(), "", 1) == 0 {
+					t.Errorf("more than 3 slots when the store is back: %d", n)
+				}
+			})
+		})
+	}
+}
