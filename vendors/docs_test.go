@@ -173,7 +173,7 @@ var documentedLimits = map[string]struct {
 	"NotionRequests":            {NotionRequests(), 3, "1s"},
 	"SalesforceRequests":        {SalesforceRequests(25000), 125000, "24h0m0s"},
 	"ShopifyCalls":              {ShopifyCalls(), 40, "20s"},
-	"ShopifyPoints":             {ShopifyPoints(), 1000, "20s"},
+	"ShopifyPoints":             {ShopifyPoints(), 1000, "10s"},
 	"SlackMessages":             {SlackMessages(), 1, "1s"},
 	"SlackTier":                 {SlackTier(3), 50, "1m0s"},
 	"StripeEndpoint":            {StripeEndpoint(), 25, "1s"},

@@ -57,10 +57,10 @@ var shopifyREST = &api{
 // Evidence, read 2026-11-21: bold-commerce/go-shopify:graphql.go, graphql_test.go.
 func ShopifyGraphQL() Adapter { return Adapter{shopifyGraphQL} }
 
-// ShopifyPoints is the GraphQL limit of an app for a shop, per tenant: 1,000 points at
-// once, and 50 per second that come back; larger plans have more. A query takes what it
-// asks for, its requested cost: the governor.Ask's Cost.
-func ShopifyPoints() limiter.QuotaConfig { return documented(1000, 20*time.Second) }
+// ShopifyPoints is the GraphQL limit of an app for a shop of the smallest plan, per
+// tenant: 100 points per second, 1,000 of them at once, which is what a query may cost.
+// It takes its requested cost: the governor.Ask's Cost.
+func ShopifyPoints() limiter.QuotaConfig { return documented(1000, 10*time.Second) }
 
 var shopifyGraphQL = &api{read: readShopifyGraphQL, learn: learnShopifyGraphQL, place: placeHost, peek: always}
 

@@ -285,7 +285,7 @@ func TestShopifySpeaksAsItsAdaptersHear(t *testing.T) {
 		}
 		r = query("900 100")
 		reads(t, a, r)
-		if q := a.Learn(r); len(q) != 1 || q[0].Cost != 100 || q[0].Remaining != 900 || q[0].Limit != 1000 || q[0].Unit != "points" || q[0].Window != 20*time.Second {
+		if q := a.Learn(r); len(q) != 1 || q[0].Cost != 100 || q[0].Remaining != 900 || q[0].Limit != 1000 || q[0].Unit != "points" || q[0].Window != 10*time.Second {
 			t.Errorf("learnt %+v from %s", q, r.Body)
 		}
 		query("800 800")
@@ -293,8 +293,8 @@ func TestShopifySpeaksAsItsAdaptersHear(t *testing.T) {
 		if r.Status != 200 {
 			t.Errorf("status %d", r.Status)
 		}
-		reads(t, a, r, refusal{throttle.KindBurst, throttle.Tenant, 10 * time.Second})
-		time.Sleep(10 * time.Second)
+		reads(t, a, r, refusal{throttle.KindBurst, throttle.Tenant, 5 * time.Second})
+		time.Sleep(5 * time.Second)
 		reads(t, a, query("600 1"))
 		if r := query("1001 1"); len(a.Read(r)) != 0 || !strings.Contains(string(r.Body), "MAX_COST_EXCEEDED") {
 			t.Errorf("%s", r.Body)

@@ -59,14 +59,14 @@ func TestGovernedClientsArePoliteToShopify(t *testing.T) {
 		goodput(t, "calls", s.Totals().REST.Used, 2*60*minutes)
 	})
 	for name, l := range map[string]governor.Limit{
-		"a bucket": {Limiter: must(limiter.NewBucket(limiter.BucketConfig{Rate: 50, Burst: 1000}))},
+		"a bucket": {Limiter: must(limiter.NewBucket(limiter.BucketConfig{Rate: 100, Burst: 1000}))},
 		"a quota":  {Quota: vendors.ShopifyPoints()},
 	} {
 		s := must(vendortest.NewShopify(vendortest.ShopifyConfig{Cost: shopifyCost}))
 		p := shopifyQueries(s, l)
 		p.virtually(t, time.Duration(minutes)*time.Minute, func() {
 			p.polite(t)
-			goodput(t, "points by "+name, s.Totals().GraphQL.Used, 50*60*minutes)
+			goodput(t, "points by "+name, s.Totals().GraphQL.Used, 100*60*minutes)
 		})
 	}
 }

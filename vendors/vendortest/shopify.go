@@ -16,7 +16,7 @@ type ShopifyConfig struct {
 	// leak per second; a refusal asks for 2 s.
 	REST *Quota
 
-	// GraphQL is the like bucket in points. nil: 1,000, of which 50 leak per second.
+	// GraphQL is the like bucket in points. nil: 1,000, of which 100 leak per second.
 	GraphQL *Quota
 
 	// Scale multiplies the times of limits that are nil; 0: 1. Headers have tenths
@@ -77,7 +77,7 @@ func NewShopify(cfg ShopifyConfig) (*Shopify, error) {
 	t.atLeast("MaxCost", cfg.MaxCost, 0)
 	cfg.MaxCost = cmp.Or(cfg.MaxCost, 1000)
 	rest := Quota{Rate: 2, Burst: 40, Lenient: true, Pause: 2 * time.Second, Round: time.Second / 10}
-	points := t.quota(cfg.GraphQL, Quota{Rate: 50, Burst: 1000, Lenient: true})
+	points := t.quota(cfg.GraphQL, Quota{Rate: 100, Burst: 1000, Lenient: true})
 	s := &Shopify{cfg: cfg, rest: t.keyed("REST", cfg.REST, rest), graphQL: t.keyed("GraphQL", &points, points), rate: points.withDefaults().Rate}
 	if err := t.err(); err != nil {
 		return nil, err
