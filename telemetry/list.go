@@ -44,7 +44,7 @@ type list struct {
 	governors func() []governor.Handle
 	busy      atomic.Bool // update runs: another collection takes what is known
 
-	mu      sync.Mutex // guards what follows; Telemetry.mu may be taken under it
+	mu      sync.Mutex // guards what follows; nothing is called under it
 	watches map[governor.Handle]*watch
 	stopped bool
 }
@@ -70,35 +70,44 @@ func (l *list) update() (err error) {
 		}
 		here[h] = true
 	}
-	var gone []func() // called when nothing is locked
-	defer func() {
-		for _, stop := range gone {
-			stop()
-		}
-	}()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stopped {
-		return nil
+	for _, w := range l.gone(here) { // first, as another may have its name by now
+		l.t.remove(w)()
 	}
-	for h, w := range l.watches { // first, as another may have its name by now
-		if !here[h] {
-			delete(l.watches, h)
-			gone = append(gone, l.t.remove(w))
-		}
-	}
-	for h := range here {
-		if l.watches[h] != nil {
-			continue
-		}
+	for h := range here { // those that are left are new
 		w, err := l.t.begun(h)
 		if err != nil {
 			errs = append(errs, err)
-			continue
+		} else if !l.add(h, w) {
+			l.t.remove(w)()
 		}
-		l.watches[h] = w
 	}
 	return errors.Join(errs...)
+}
+
+// gone takes out what is watched and not here any more, and returns it. What is watched
+// it takes out of here.
+func (l *list) gone(here map[governor.Handle]bool) (all []*watch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for h, w := range l.watches {
+		if here[h] {
+			delete(here, h)
+		} else {
+			delete(l.watches, h)
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// add notes what is watched, unless that has been stopped.
+func (l *list) add(h governor.Handle, w *watch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.stopped {
+		l.watches[h] = w
+	}
+	return !l.stopped
 }
 
 // stop forgets all.
