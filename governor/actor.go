@@ -238,3 +238,22 @@ func (c *core) news(now int64) (next int64) {
 	clear(c.scopes)
 	return next
 }
+
+// moods tells of the moments when the last request is gone and when the last
+// slot is taken.
+func (c *core) moods() {
+	used := c.taken()
+	c.wasBusy = consume(&c.used) || c.wasBusy
+	busy, full := used > 0 || c.queue.Len()+c.backoffs > 0, used >= c.slots
+	if c.wasBusy && !busy {
+		// A request that goes back into the queue is posted before its slot is free: if
+		// used has just become 0, it may be there, and the next round looks again.
+		if busy = !c.door.empty(); !busy {
+			c.emit(event.Event{Kind: event.Idle})
+		}
+	}
+	if full && !c.wasFull {
+		c.emit(event.Event{Kind: event.Depleted})
+	}
+	c.wasBusy, c.wasFull = busy, full
+}

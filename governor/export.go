@@ -39,8 +39,8 @@ type LearnedRate struct {
 // mostGuesses is more than any schedule of guesses tells apart.
 const mostGuesses = 1 << 20
 
-// rememberer is a limiter whose knowledge can be kept, as limiter.Adaptive is.
-type rememberer interface {
+// learner is a limit that can be asked what it has learned.
+type learner interface {
 	Export(now time.Time) limiter.Learned
 	Import(now time.Time, l limiter.Learned) error
 }
@@ -66,7 +66,7 @@ func (g *gate) export(now int64) Learned {
 		}
 	}
 	for i := range g.limits {
-		if r, ok := g.limits[i].Limiter.(rememberer); ok {
+		if r, ok := g.limits[i].Limiter.(learner); ok {
 			rate := r.Export(g.time(now))
 			rate.When = wall
 			l.Rates = append(l.Rates, LearnedRate{g.limits[i].Per, rate})
@@ -104,7 +104,7 @@ func (s *settings) remember(l Learned, now time.Time) error {
 			return fmt.Errorf("governor: Config.Restore.Rates[%d].Per is %v, want host, selector, tenant or bucket", i, uint8(rate.Per))
 		}
 		for j := from; j < len(s.limits); j++ {
-			if r, ok := s.limits[j].Limiter.(rememberer); ok && s.limits[j].Per == rate.Per {
+			if r, ok := s.limits[j].Limiter.(learner); ok && s.limits[j].Per == rate.Per {
 				if err := r.Import(now, rate.Learned); err != nil {
 					return fmt.Errorf("governor: Config.Restore.Rates[%d]: %w", i, err)
 				}

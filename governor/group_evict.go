@@ -5,14 +5,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/limiter"
-	"github.com/flyball-go/flyball/throttle"
 )
-
-// learner is a limit that can be asked what it has learned.
-type learner interface {
-	Export(now time.Time) limiter.Learned
-	Import(now time.Time, l limiter.Learned) error
-}
 
 // inGroup is what a governor has that a Group made.
 type inGroup struct {
@@ -136,43 +129,4 @@ func (g *Governor[S, C]) successor() (*Governor[S, C], error) {
 		return g, err
 	}
 	return next.With(g.ask), nil
-}
-
-// live calls fn with the governor's core, until one was not evicted meanwhile.
-func (g *Governor[S, C]) live(fn func(*core)) {
-	for {
-		fn(g.core)
-		if g.group == nil || !g.wasEvicted() {
-			return
-		}
-		next, err := g.successor()
-		if err != nil {
-			return
-		}
-		g = next
-	}
-}
-
-// Learn obeys a signal that came from elsewhere, as Handle says.
-func (g *Governor[S, C]) Learn(sig throttle.Signal) { g.live(func(c *core) { c.Learn(sig) }) }
-
-// Clear ends the cooldown of a scope, as Handle says.
-func (g *Governor[S, C]) Clear(sc throttle.Scope) { g.live(func(c *core) { c.Clear(sc) }) }
-
-// Pause suspends starts, as Handle says.
-func (g *Governor[S, C]) Pause() { g.live((*core).Pause) }
-
-// Resume allows starts again, as Handle says.
-func (g *Governor[S, C]) Resume() { g.live((*core).Resume) }
-
-// Export returns what has been learned, as Handle says.
-func (g *Governor[S, C]) Export() (l Learned) {
-	g.live(func(c *core) { l = c.Export() })
-	return l
-}
-
-// SetMaxQueue changes Config.MaxQueue, as Handle says.
-func (g *Governor[S, C]) SetMaxQueue(n int) (err error) {
-	g.live(func(c *core) { err = c.SetMaxQueue(n) })
-	return err
 }

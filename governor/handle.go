@@ -171,18 +171,3 @@ func (c *core) SetMaxQueue(n int) error {
 	})
 	return nil
 }
-
-// makeRoom makes room in a queue that r has filled beyond MaxQueue.
-func (c *core) makeRoom(r *request) {
-	v, err := c.queue.eldest(), ErrDropped
-	if c.overflow == DropLower && v.lane().priority >= r.lane().priority {
-		v, err = r, ErrQueueFull
-	}
-	c.overflown(v, err)
-}
-
-func (c *core) overflown(v *request, err error) {
-	c.count.overflow.Add(1)
-	c.emit(event.Event{Kind: event.Overflow, Request: v.seq, Err: err})
-	c.drop(v, c.stopError(v, err))
-}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/breaker"
-	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/throttle"
@@ -302,60 +301,4 @@ func sortByScope[T any](s []T, of func(T) throttle.Scope) {
 		x, y := of(a), of(b)
 		return cmp.Or(cmp.Compare(x.Level, y.Level), cmp.Compare(x.Key, y.Key))
 	})
-}
-
-// finish completes r with err, n being its last attempt, and reports whether it
-// was this that completed it.
-func (c *core) finish(r *request, n int, err error, own bool) bool {
-	count := &c.count.failed
-	switch {
-	case err == nil:
-		count = &c.count.succeeded
-	case n == 0:
-		count = &c.count.dropped
-	}
-	if err != ErrAbandoned { // else its attempt goes on
-		c.repeated(r)
-	}
-	if own && err != nil && r.State() != Done { // else it was abandoned, which has been told
-		c.tellRefusal(r, n, err)
-	}
-	if !r.complete(err, own, count) {
-		return false
-	}
-	r.sel().refs.Add(-1)
-	c.emitFor(r, event.Completed, n, 0, err)
-	return true
-}
-
-// refuse completes a request that never got in.
-func (c *core) refuse(r *request, err error) {
-	if errors.Is(err, ErrQueueFull) {
-		c.count.overflow.Add(1)
-		c.emit(event.Event{Kind: event.Overflow, Err: err})
-	}
-	c.tellRefusal(r, 0, err)
-	r.complete(err, true, &c.count.refused)
-	if r.class.Load() != nil {
-		r.sel().refs.Add(-1)
-	}
-}
-
-// moods tells of the moments when the last request is gone and when the last
-// slot is taken.
-func (c *core) moods() {
-	used := c.taken()
-	c.wasBusy = consume(&c.used) || c.wasBusy
-	busy, full := used > 0 || c.queue.Len()+c.backoffs > 0, used >= c.slots
-	if c.wasBusy && !busy {
-		// A request that goes back into the queue is posted before its slot is free: if
-		// used has just become 0, it may be there, and the next round looks again.
-		if busy = !c.door.empty(); !busy {
-			c.emit(event.Event{Kind: event.Idle})
-		}
-	}
-	if full && !c.wasFull {
-		c.emit(event.Event{Kind: event.Depleted})
-	}
-	c.wasBusy, c.wasFull = busy, full
 }
