@@ -25,6 +25,12 @@ type Config struct {
 	// but with up to 64 idle connections for each host.
 	Base http.RoundTripper
 
+	// Wrap returns what sends each attempt: next, which is Base or the transport of its
+	// own, with what belongs to an attempt and not to the request, as a signature that
+	// soon ends, or a trace (telemetry.Telemetry.Transport). It is called once, and must
+	// not return nil. Answers are read and governed as if next had given them. nil: next.
+	Wrap func(next http.RoundTripper) http.RoundTripper
+
 	// Host returns how a host, such as "api.example.com" or "localhost:8080", is
 	// governed: its Workers, Limits, and so on. Name, Vendor and Breaker, where they
 	// are empty, are filled in; Retry must be. It is called anew when a host has been

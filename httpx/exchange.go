@@ -110,7 +110,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := x.t.base.RoundTrip(req)
+	resp, err := x.t.sends.RoundTrip(req)
 	if err == nil && resp == nil {
 		err = errors.New("httpx: Base returned neither a response nor an error")
 	}

@@ -2,6 +2,7 @@ package httpx
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -46,7 +47,8 @@ import (
 type Transport struct {
 	cfg     Config
 	base    http.RoundTripper
-	own     *http.Transport // base if it is ours
+	sends   http.RoundTripper // base, as Config.Wrap has it
+	own     *http.Transport   // base if it is ours
 	vendor  governor.Vendor
 	dialect dialect // nil: vendor is none
 	peeker  peeker
@@ -64,6 +66,12 @@ func NewTransport(cfg Config) *Transport {
 		return t
 	}
 	t.base, t.own = cfg.transport()
+	if t.sends = t.base; cfg.Wrap != nil {
+		if t.sends = cfg.Wrap(t.base); t.sends == nil {
+			t.invalid = errors.New("httpx: Config.Wrap returned nil, want a RoundTripper")
+			return t
+		}
+	}
 	t.dialect, _ = t.vendor.(dialect)
 	var parts any = t.vendor
 	if a, ok := t.vendor.(vendors.Adapter); ok {

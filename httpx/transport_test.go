@@ -419,3 +419,43 @@ func TestLongFailureIsBlamedForWhenItHasBeenRead(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// through is a RoundTripper that counts.
+type through struct {
+	next http.RoundTripper
+	sent int
+}
+
+func (r *through) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.sent++
+	return r.next.RoundTrip(req)
+}
+
+// idler is a RoundTripper that answers, and is told when idle connections are to be closed.
+type idler struct{ closed int }
+
+func (*idler) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
+}
+
+func (b *idler) CloseIdleConnections() { b.closed++ }
+
+func TestWrapIsAroundWhatSendsEachAttempt(t *testing.T) {
+	base, wrap := &idler{}, &through{}
+	tr := NewTransport(Config{Base: base, Wrap: func(next http.RoundTripper) http.RoundTripper { wrap.next = next; return wrap }})
+	defer tr.Close()
+	for range 2 {
+		resp, err := (&http.Client{Transport: tr}).Get("http://api.example.com/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	tr.CloseIdleConnections()
+	if wrap.next != http.RoundTripper(base) || wrap.sent != 2 || base.closed != 1 {
+		t.Errorf("around %v, %d sent, idle connections closed %d times", wrap.next, wrap.sent, base.closed)
+	}
+	if tr, err := New(Config{Wrap: func(http.RoundTripper) http.RoundTripper { return nil }}); tr != nil || err == nil || !strings.Contains(err.Error(), "Config.Wrap") {
+		t.Errorf("a Wrap that returns nil: %v", err)
+	}
+}

@@ -111,7 +111,11 @@ func (t *Telemetry) begin(ctx context.Context, h governor.Handle) (context.Conte
 	if ctx == nil {
 		return nil, nil // which the governor refuses
 	}
-	name := text(h.Name(), maxName)
+	return t.beginNamed(ctx, h.Name())
+}
+
+func (t *Telemetry) beginNamed(ctx context.Context, name string) (context.Context, *request) {
+	name = text(name, maxName)
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(t.cfg.Attributes...), trace.WithAttributes(keyGovernor.String(name)))
 	if !span.IsRecording() {
 		span.End()
