@@ -9,6 +9,8 @@ import (
 
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/flyball-go/flyball/httpx"
 	"github.com/flyball-go/flyball/telemetry"
@@ -49,4 +51,41 @@ func ExampleTelemetry_WatchAll() {
 		}
 	}
 	// Output: 2 hosts
+}
+
+// A span for each request of a client, and in it what became of each attempt.
+func ExampleTelemetry_Transport() {
+	spans := tracetest.NewSpanRecorder() // or an exporter
+	t, err := telemetry.New(telemetry.Config{Tracers: trace.NewTracerProvider(trace.WithSpanProcessor(spans))})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer t.Close()
+	busy := true
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if busy {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		busy = false
+	}))
+	defer api.Close()
+	transport := t.Transport(httpx.Config{})
+	defer transport.Close()
+
+	answer, err := (&http.Client{Transport: transport}).Get(api.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	answer.Body.Close()
+	for _, e := range spans.Ended()[0].Events() {
+		if e.Name != "flyball.wait" {
+			fmt.Println(e.Name)
+		}
+	}
+	// Output:
+	// flyball.attempt.started
+	// flyball.attempt.ended
+	// flyball.attempt.started
+	// flyball.attempt.ended
 }
