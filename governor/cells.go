@@ -159,7 +159,8 @@ func (c *core) full() bool {
 	return false
 }
 
-// taken is how many slots are in use.
+// taken is how many slots are in use: exactly so in the actor, while no call begins or
+// ends; elsewhere it may count those that reclaim has in hand.
 func (c *core) taken() int {
 	n := c.gate.word.used()
 	for i := range c.cells.block {

@@ -163,7 +163,17 @@ func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {
 // waits inside a closure is refused then: so of all closures that wait like this
 // the last to begin is refused, and some closure always goes on.
 func (c *core) spent(sel *selector) bool {
-	return c.taken() >= c.slots || c.pool != nil && sel != nil && c.pool.full(sel.value)
+	return c.filled() || c.pool != nil && sel != nil && c.pool.full(sel.value)
+}
+
+// filled reports whether all slots are in use. A slot that the actor just takes out of
+// an idle cell is in none, and still counted: so it is the actor that says yes.
+func (c *core) filled() (yes bool) {
+	if c.taken() < c.slots {
+		return false
+	}
+	c.ask(func() { yes = c.taken() >= c.slots })
+	return yes
 }
 
 // runsInto reports whether a call that asks for l and costs n, inside a closure that ctx

@@ -431,6 +431,22 @@ func TestInlineCallHoldsAndNests(t *testing.T) {
 	})
 }
 
+// The actor collects slots of idle cells, and one that it has in hand is free.
+func TestNestedCallIsNotRefusedForASlotTheActorCollects(t *testing.T) {
+	direct(t, Config[string, int]{Workers: 2}, func(t *testing.T, g *Governor[string, int]) {
+		nested := func(ctx context.Context, _ int) (int, error) { return Do(ctx, g, "", answer) }
+		for range 1000 {
+			var release func(error)
+			Do(t.Context(), g, "", func(ctx context.Context, _ int) (int, error) { release = Hold(ctx); return 0, nil })
+			release(nil)
+			if _, err := Do(t.Context(), g, "", nested); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+}
+
 func TestInlineCallIsReportedAsStuck(t *testing.T) {
 	direct(t, Config[string, int]{StuckAfter: time.Minute}, func(t *testing.T, g *Governor[string, int]) {
 		for range 2 {
