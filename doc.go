@@ -1,7 +1,7 @@
 // Package flyball is the root of a library that governs calls to rate-limited
 // APIs: one actor per external host, which every call of the process passes, so
-// that one "slow down" is obeyed by all of them at once and by none for longer
-// than it was meant. The root itself holds nothing but this page.
+// that one "slow down" is obeyed by all of them at once. The root itself holds
+// nothing but this page.
 //
 // # Which package
 //
@@ -51,6 +51,7 @@
 //
 // # Where to look first
 //
-// The documentation of package governor tells the life of a request and what is
-// promised about it.
+// The documentation of package governor tells the life of a request. The folder docs
+// has a page for each mechanism: docs/governor.md is the first, and has the promises.
+// Runnable programs are in examples.
 package flyball

@@ -58,12 +58,11 @@
 //
 // # Promises
 //
-// Every accepted request completes exactly once, with a result, an error, a
-// *PanicError, ErrGoexit, ErrAbandoned, or an error of the governor's own. No attempt
-// starts in a scope between the receipt of its cooldown and the cooldown's end.
-// A waiting request holds no slot and no connection, and costs no goroutine.
-// A request whose context ends while it waits never runs. After Close nothing
-// is left but closures that ignore their context, which Close counts.
+// Every accepted request completes exactly once. No attempt starts in a scope between
+// the receipt of its cooldown and the cooldown's end. What waits holds no slot and no
+// connection, costs no goroutine, and is gone without a trace when its context ends. No
+// limit is exceeded, and after Close nothing is left but closures that ignore their
+// context. The page docs/governor.md has all the promises, with what each leaves out.
 //
 // # Concurrency
 //
