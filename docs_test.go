@@ -3,6 +3,7 @@ package flyball_test
 import (
 	"flag"
 	"fmt"
+	"go/format"
 	"io/fs"
 	"os"
 	"path"
@@ -25,8 +26,8 @@ var update = flag.Bool("update", false, "write the examples into the pages of do
 // mechanisms are what has a page, docs/<name>.md, with an example.
 var mechanisms = []string{
 	"adaptive", "backoff", "breaker", "budget", "bulkhead", "cache", "chaos", "collapse",
-	"composition", "dashboard", "fallback", "governor", "grpcx", "hedge", "httpx", "limiter", "mysqlstore", "registry", "retry", "saga", "store",
-	"telemetry", "timeout", "vendors",
+	"composition", "dashboard", "fallback", "governor", "grpcx", "hedge", "httpx", "limiter", "mysqlstore", "pool",
+	"redisstore", "registry", "retry", "saga", "store", "telemetry", "timeout", "vendors",
 }
 
 func TestEveryMechanismHasAPageWithAnExample(t *testing.T) {
@@ -53,6 +54,25 @@ func TestPages(t *testing.T) {
 		}
 		complain(t, file, unknownNames(names, text))
 		complain(t, file, brokenLinks(t, file, text))
+	}
+}
+
+// A program of README.md is whole: it compiles as it stands there, and is formatted.
+func TestProgramsOfREADMECompile(t *testing.T) {
+	watchSources(t)
+	found := program.FindAllStringSubmatch(read(t, "README.md"), -1)
+	if len(found) == 0 {
+		t.Fatal("README.md has no program")
+	}
+	for _, m := range found {
+		file := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(file, []byte(m[1]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		goCommand(t, "vet", file)
+		if tidy, err := format.Source([]byte(m[1])); err != nil || string(tidy) != m[1] {
+			t.Errorf("gofmt would change, %v:\n%s", err, m[1])
+		}
 	}
 }
 
@@ -85,6 +105,7 @@ func read(t *testing.T, file string) string {
 // A block of Go, and before it the Example that it is.
 var (
 	goBlock   = regexp.MustCompile("(?s)(?:<!-- example: (\\S+) -->\n)?```go\n(.*?)```\n")
+	program   = regexp.MustCompile("(?s)```go\n(package main\n.*?)```\n")
 	inline    = regexp.MustCompile("`([^`\n]+)`")
 	fenced    = regexp.MustCompile("(?s)```.*?```\n")
 	ourName   = regexp.MustCompile(`^([a-z]+)\.([A-Z]\w*(?:\.[A-Z]\w*)*)(?:\(\)|\[\.\.\.\]|\{\})?$`)

@@ -73,8 +73,10 @@ type Config[S comparable, C any] struct {
 
 	// Store shares with other processes what is of the vendor: Limits that are a
 	// Quota, by the governor's Name, and cooldowns, after which one process makes
-	// the first call. A limit that is a Limiter stays this process's. It is not
-	// closed by the governor. nil: nothing is shared.
+	// the first call. A limit that is a Limiter stays this process's, as do Breaker,
+	// SpendEvenly and the Adaptive; and what Report says is left of a quota does not
+	// reach a limit that is shared. It is not closed by the governor. nil: nothing is
+	// shared.
 	Store *store.Syncer
 
 	// NoPace leaves out the Adaptive.

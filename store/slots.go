@@ -29,8 +29,8 @@ type SlotsConfig struct {
 // that does not reach the store starts nothing more when nine tenths of the TTL are
 // over, unless Outage is Open: then each process has up to Max calls run at once. A
 // call that then still runs may overlap with one that another process has started: as
-// many as this one had, until they end. A call that must not should have a timeout of
-// half the TTL, and another Outage.
+// many as this one had, until they end: no context ends with a slot. A call that must
+// not should have a timeout of a tenth of the TTL, and another Outage.
 type Slots struct {
 	s       *Syncer
 	name    string
