@@ -21,7 +21,7 @@ var heard = []event.Kind{
 	event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRate, event.BreakerRefused, event.WouldRefuse,
 	event.PoolCreated, event.PoolFailed, event.PoolStolen, event.PoolDiscarded,
 	event.Stuck, event.Paused, event.Unpaused, event.Closing, event.Closed, event.Abandoned,
-	event.StoreLost, event.StoreBack, event.Unguarded,
+	event.StoreLost, event.StoreBack,
 }
 
 // urgent reports whether a kind is shown at once, not with the next second.

@@ -116,7 +116,7 @@ func (c *core) open() {
 		c.restore = nil
 	}
 	if c.shared != nil {
-		c.shared.leave = c.shared.store.Join(c)
+		c.shared.leave = c.shared.store.Join(sharer{c})
 	}
 	go c.loop()
 }

@@ -90,7 +90,7 @@ var kept = []event.Kind{
 	event.Clamped, event.BadVendor, event.WouldRefuse, event.BreakerState, event.BreakerSet, event.BreakerReset, event.BreakerRefused,
 	event.BreakerRate, event.TimedOut, event.BudgetSpent, event.PoolCreated, event.PoolFailed, event.PoolStolen,
 	event.PoolDiscarded, event.Stuck, event.Paused, event.Unpaused, event.Closing, event.Closed, event.Abandoned,
-	event.StoreLost, event.StoreBack, event.Unguarded,
+	event.StoreLost, event.StoreBack,
 }
 
 // Recent returns the last events, as Handle says.

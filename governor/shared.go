@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
@@ -15,6 +16,12 @@ type shared struct {
 	shares []*store.Share
 	leave  func() // set when the governor begins
 }
+
+// sharer is a governor as its store knows it: it says how the store is.
+type sharer struct{ *core }
+
+// Tell passes on what the store tells.
+func (s sharer) Tell(e event.Event) { s.emit(e) }
 
 // share has the limits that are a Quota, those of one level and unit together,
 // granted by a store. Without one of calls for the Host there is a gate for what

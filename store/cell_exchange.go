@@ -22,7 +22,7 @@ func isDefinite(err error) bool {
 // hinted at since.
 func (c *cell) item(now int64) *Item {
 	if c.pending != nil {
-		return c.pending
+		return c.pending.after(time.Duration(now - c.begun))
 	}
 	c.hinted = false
 	c.drop(now)
@@ -47,6 +47,27 @@ func (c *cell) item(now int64) *Item {
 		c.allowed = min(c.allowed, it.Held)
 	}
 	return it
+}
+
+// after is it as it is to be sent again d later: its cooldowns have gone on meanwhile. If
+// the store has executed it before, it does not look at them.
+func (it *Item) after(d time.Duration) *Item {
+	again := *it
+	again.Cool, again.Known = nil, nil
+	for _, cool := range it.Cool {
+		if cool.For -= d; cool.For > 0 {
+			again.Cool = append(again.Cool, cool)
+		}
+	}
+	for _, known := range it.Known {
+		if known.Left > 0 {
+			if known.Left -= d; known.Left <= 0 {
+				continue // 0 would say that it was cleared
+			}
+		}
+		again.Known = append(again.Known, known)
+	}
+	return &again
 }
 
 // wish fills in how many permits are wanted, or given back.
@@ -123,7 +144,8 @@ func (c *cell) alone(now int64, err error) (after []func()) {
 		return nil
 	}
 	c.lost = true
-	return append(c.share.wake(), func() { c.s.tell(slog.LevelWarn, event.StoreLost, c.s.cfg.Outage.String()+" for "+c.key, err) })
+	name := c.governs()
+	return append(c.share.wake(), func() { c.s.tell(slog.LevelWarn, event.StoreLost, name, c.s.cfg.Outage.String()+" for "+c.key, err) })
 }
 
 // answered takes an answer to it.
@@ -131,7 +153,8 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 	c.pending, c.pause = nil, 0
 	if c.lost {
 		c.lost = false
-		after = append(after, func() { c.s.tell(slog.LevelInfo, event.StoreBack, c.key, nil) })
+		name := c.governs()
+		after = append(after, func() { c.s.tell(slog.LevelInfo, event.StoreBack, name, c.key, nil) })
 		after = append(after, c.share.wake()...)
 	}
 	if a.Stale || !a.sane(it) {
@@ -241,7 +264,7 @@ func (s *Syncer) forgot(epoch string) (after []func()) {
 		return nil
 	}
 	s.epoch = epoch
-	return []func(){func() { s.tell(slog.LevelWarn, event.StoreLost, "what was granted counts as taken", errForgot) }}
+	return []func(){func() { s.tell(slog.LevelWarn, event.StoreLost, "", "what was granted counts as taken", errForgot) }}
 }
 
 var errForgot = errors.New("store: its state was lost")

@@ -9,7 +9,9 @@ import (
 	"github.com/flyball-go/flyball/throttle"
 )
 
-// Governor is what a Syncer needs of one: every governor.Handle is one.
+// Governor is what a Syncer needs of one: every governor.Handle is one. One that has a
+// method Tell(event.Event), too, gets the events StoreLost and StoreBack by it, on
+// goroutines that others wait for.
 type Governor interface {
 	Name() string
 	Listen(fn func(event.Event), kinds ...event.Kind) (stop func())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/store/storetest"
@@ -70,6 +71,106 @@ func (l *lockedWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.w.Write(p)
+}
+
+func TestGovernorsHearOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool // the network of the first
+		n := 0
+		all, _ := processes(t, 2, func(_ *governor.PlainConfig, sc *store.SyncerConfig) {
+			if n++; n == 1 {
+				sc.Store.(*faulty).fate = func() fate {
+					if down.Load() {
+						return lost
+					}
+					return arrives
+				}
+			}
+		})
+		defer end(t, all)
+		var heard [2]eventLog
+		for i, p := range all {
+			defer p.Listen(heard[i].add, event.StoreLost, event.StoreBack)()
+		}
+		time.Sleep(10 * time.Second)
+		down.Store(true)
+		all[0].refuse(time.Second) // something to tell, at which it is noticed
+		time.Sleep(10 * time.Second)
+		down.Store(false)
+		time.Sleep(30 * time.Second)
+		if got := heard[0].kinds(); !slices.Equal(got, []event.Kind{event.StoreLost, event.StoreBack}) {
+			t.Errorf("%v, want that it was lost and is back", got)
+		}
+		if got := heard[1].kinds(); len(got) != 0 {
+			t.Errorf("the one whose store answers hears %v", got)
+		}
+		if kept := all[0].Recent(); !slices.ContainsFunc(kept, func(e event.Event) bool {
+			return e.Kind == event.StoreLost && e.Name == "acme" && e.Err != nil
+		}) {
+			t.Errorf("Recent has no loss with name and error: %v", kept)
+		}
+	})
+}
+
+// What could not be told for a while is told with what is left of it.
+func TestACooldownToldLateEndsWhenItWouldHave(t *testing.T) {
+	for _, delay := range []time.Duration{5 * time.Second, 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			var down atomic.Bool
+			n := 0
+			all, _ := processes(t, 2, func(_ *governor.PlainConfig, sc *store.SyncerConfig) {
+				if n++; n == 1 {
+					sc.Store.(*faulty).fate = func() fate {
+						if down.Load() {
+							return lost
+						}
+						return arrives
+					}
+				}
+			})
+			defer end(t, all)
+			time.Sleep(10 * time.Second)
+			var heard eventLog
+			defer all[1].Listen(heard.add, event.Cooling)()
+			down.Store(true)
+			until := time.Now().Add(delay)
+			all[0].refuse(delay)
+			time.Sleep(10 * time.Second)
+			down.Store(false)
+			time.Sleep(time.Minute)
+			heard.mu.Lock()
+			defer heard.mu.Unlock()
+			for _, e := range heard.all {
+				if late := e.Until.Sub(until); late > 10*time.Millisecond {
+					t.Errorf("%v refused: the other process pauses %v longer", delay, late)
+				}
+			}
+			if told := len(heard.all) > 0; told != (delay > 10*time.Second) {
+				t.Errorf("%v refused and told 10 s later: the other process hears of it: %v", delay, told)
+			}
+		})
+	}
+}
+
+// eventLog collects events.
+type eventLog struct {
+	mu  sync.Mutex
+	all []event.Event
+}
+
+func (l *eventLog) add(e event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, e)
+}
+
+func (l *eventLog) kinds() (kinds []event.Kind) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.all {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
 }
 
 func TestOutages(t *testing.T) {

@@ -122,7 +122,7 @@ func (s *Syncer) leave() {
 		it := Item{Key: c.key, Seq: s.seq, Returned: c.give(), Debt: c.debt, Bye: true}
 		if p := c.pending; p != nil { // charged twice, perhaps: the safe side
 			it.Debt += p.Debt
-			it.Cool = p.Cool
+			it.Cool = p.after(time.Duration(s.now() - c.begun)).Cool
 		}
 		it.Debt = min(it.Debt, 1e9)
 		items = append(items, it)

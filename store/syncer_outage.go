@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -26,7 +27,7 @@ func (s *Syncer) mood(err error, now int64) (after []func()) {
 		s.fails, s.retry = 0, 0
 		if s.lost {
 			s.lost = false
-			after = append(after, func() { s.tell(slog.LevelInfo, event.StoreBack, "", nil) })
+			after = append(after, func() { s.tell(slog.LevelInfo, event.StoreBack, "", "", nil) })
 			after = append(after, s.everybody()...)
 		}
 		return after
@@ -39,7 +40,7 @@ func (s *Syncer) mood(err error, now int64) (after []func()) {
 	s.retry = now + int64(wait/2) + rand.Int64N(int64(wait/2)+1)
 	if !s.lost {
 		s.lost = true
-		after = append(after, func() { s.tell(slog.LevelWarn, event.StoreLost, s.cfg.Outage.String(), err) })
+		after = append(after, func() { s.tell(slog.LevelWarn, event.StoreLost, "", s.cfg.Outage.String(), err) })
 		after = append(after, s.everybody()...)
 	}
 	return after
@@ -64,9 +65,13 @@ func (s *Syncer) everybody() (after []func()) {
 	return after
 }
 
-// tell reports a change.
-func (s *Syncer) tell(level slog.Level, kind event.Kind, source string, err error) {
-	event.Tell(s.cfg.OnEvent, event.Event{Kind: kind, Name: "store", Source: source, Err: err})
+// tell reports a change: of the governors to those of name, or to all if it is empty.
+func (s *Syncer) tell(level slog.Level, kind event.Kind, name, source string, err error) {
+	e := event.Event{Time: time.Now(), Kind: kind, Name: "store", Source: source, Err: err}
+	event.Tell(s.cfg.OnEvent, e)
+	for _, g := range s.joined(name) {
+		event.Tell(g.Tell, e)
+	}
 	if s.cfg.Logger == nil {
 		return
 	}
@@ -78,6 +83,37 @@ func (s *Syncer) tell(level slog.Level, kind event.Kind, source string, err erro
 		attrs = append(attrs, slog.String("err", err.Error()))
 	}
 	s.cfg.Logger.LogAttrs(context.Background(), level, kind.String(), attrs...)
+}
+
+// teller is a Governor that hears how the store is.
+type teller interface{ Tell(event.Event) }
+
+// joined returns the tellers of name, which a unit may follow, or all.
+func (s *Syncer) joined(name string) (all []teller) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.cells {
+		if c.member == nil {
+			continue
+		}
+		for _, g := range c.member.gov {
+			if t, ok := g.(teller); ok && (name == "" || name == g.Name() || strings.HasPrefix(name, g.Name()+"/")) {
+				all = append(all, t)
+			}
+		}
+	}
+	return all
+}
+
+// governs is the name of the governor whose c is, "" if that is not known.
+func (c *cell) governs() string {
+	switch {
+	case c.member != nil && len(c.member.gov) > 0:
+		return c.member.gov[0].Name()
+	case c.share != nil:
+		return c.share.name
+	}
+	return ""
 }
 
 // warn logs what is no event.
