@@ -33,7 +33,7 @@
 //   - store: processes that share quotas and cooldowns, through an engine. There is
 //     one in memory; store/storetest is what any other has to pass.
 //   - registry: governors, breakers, limiters and the rest by name, configured from
-//     JSON and changed while they run; Confined's keys, metadata and packets.
+//     JSON or a store and changed while they run; Confined's keys, metadata and packets.
 //   - event: what governors and policies report, and its delivery to listeners
 //     that nobody waits for.
 //

@@ -84,7 +84,7 @@ const (
 	StoreBack // it answers again
 	Unguarded // a call passed that no store had granted, as configured (Scope)
 
-	Changed // an instance in a registry was added, replaced, changed in place or removed (Name: the instance's; Source: which of these, and of what kind it is: "replaced breaker")
+	Changed // an instance in a registry was added, replaced, changed in place or removed (Name: the instance's; Source: which of these, and of what kind it is: "replaced breaker"), or a text that it follows came into force or was refused (Name: its key; Err: why)
 
 	kinds // how many there are
 )

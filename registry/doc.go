@@ -10,7 +10,8 @@
 // that has a name, with overrides of its own; when the base changes, so do they. A
 // change is made in the instance where its type allows that, and else a new one takes
 // its place. [Decode] reads every configuration of this module from JSON, with
-// durations as "15s" and nothing that it does not know.
+// durations as "15s" and nothing that it does not know. A [Follower] loads them from a
+// store, and again whenever they change there, so that many processes follow one change.
 //
 // # Keys
 //
@@ -24,7 +25,8 @@
 //
 // Everything here may be used by any number of goroutines at once. Functions of yours
 // are called under no lock that another instance needs. Neither a Registry nor a
-// Permits has a goroutine of its own; a Permits has one while it reads metadata again.
+// Permits has a goroutine of its own; a Permits has one while it reads metadata again,
+// and a Follower has one until it is closed.
 //
 // It is no service discovery and no configuration server: it reads no files, watches
 // none, and nothing in it survives the process but what a store keeps.

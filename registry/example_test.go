@@ -12,6 +12,7 @@ import (
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/registry"
 	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/store"
 )
 
 func must[T any](v T, err error) T {
@@ -46,6 +47,36 @@ func ExampleRegistry_Load() {
 	// breaker billing(0.2 of 50 calls)
 	// breaker orders(0.5 of 50 calls)
 	// <nil> <nil> true
+}
+
+// Processes that follow one text in a store: what one of them puts there comes into
+// force in all. A store of one process stands in for Redis or MariaDB.
+func ExampleRegistry_Follow() {
+	ctx := context.Background()
+	shared := must(store.NewMemory(store.MemoryConfig{}))
+	defer shared.Close()
+	cfg := registry.FollowerConfig{Store: shared, Key: "config:shop"}
+
+	here, there := must(registry.New(registry.Config{})), must(registry.New(registry.Config{}))
+	f := must(here.Follow(cfg))
+	defer f.Close()
+	g := must(there.Follow(cfg))
+	defer g.Close()
+
+	_, err := f.Put(ctx, []byte(`{"retries": {"bases": {"default": {"Attempts": 5}}}}`), f.Version())
+	if err != nil {
+		panic(err)
+	}
+	if err := g.Refresh(ctx); err != nil { // it would follow by itself; so it has by now
+		panic(err)
+	}
+	fmt.Println(must(there.Retries.Get("orders")))
+
+	_, err = f.Put(ctx, []byte(`{"retries": {"bases": {"default": {"Attempts": "many"}}}}`), f.Version())
+	fmt.Println(err)
+	// Output:
+	// retry orders(5 attempts, exponential 500ms x2 up to 1m0s)
+	// registry: configuration config:shop: retries.bases."default": registry: Attempts is "many", want a whole number of 64 bits
 }
 
 // A dashboard, or an operator, finds a program's governors by their names.

@@ -136,8 +136,8 @@ func newLimits(cfg LimiterConfig) (all []limiter.Limiter, err error) {
 	return all, nil
 }
 
-// changeLimiter changes the limits and rates of a Limiter.
-func changeLimiter(l *Limiter, from, to LimiterConfig) error {
+// checkLimiter returns why a Limiter that runs cannot be changed so.
+func checkLimiter(from, to LimiterConfig) error {
 	fresh, err := newLimits(to)
 	if err != nil {
 		return err
@@ -161,12 +161,21 @@ func changeLimiter(l *Limiter, from, to LimiterConfig) error {
 			return err
 		}
 	}
-	// What is out of range is found before anything changes.
 	for i := range fresh {
 		if err := setLimit(fresh[i], time.Now(), will[i]); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// changeLimiter changes the limits and rates of a Limiter.
+func changeLimiter(l *Limiter, from, to LimiterConfig) error {
+	err := checkLimiter(from, to) // before anything changes
+	if err != nil {
+		return err
+	}
+	will := slices.Concat(to.Limits, to.Whole)
 	l.Update(func(now time.Time) {
 		for i := range l.limits {
 			if err == nil {

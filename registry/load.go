@@ -24,26 +24,39 @@ import (
 // Nothing is set of a text that Decode would refuse, in whole or in any part. What can
 // be read is set as far as it can be; the error joins what could not.
 func (r *Registry) Load(data []byte) error {
+	of, err := r.parse(data)
+	if err != nil {
+		return err
+	}
+	return r.set(of)
+}
+
+// sections are what a text says.
+type sections struct{ breakers, bulkheads, limiters, retries, timeouts section }
+
+// parse reads a text that Decode would not refuse in any part.
+func (r *Registry) parse(data []byte) (of sections, err error) {
 	if err := configLimits.check(data); err != nil {
-		return err
+		return of, err
 	}
-	var file struct{ Breakers, Bulkheads, Limiters, Retries, Timeouts section }
 	if err := decodeSections(data, map[string]*section{
-		"breakers": &file.Breakers, "bulkheads": &file.Bulkheads, "limiters": &file.Limiters,
-		"retries": &file.Retries, "timeouts": &file.Timeouts,
+		"breakers": &of.breakers, "bulkheads": &of.bulkheads, "limiters": &of.limiters,
+		"retries": &of.retries, "timeouts": &of.timeouts,
 	}); err != nil {
-		return err
+		return of, err
 	}
-	if err := errors.Join(
-		readable(r.Breakers, "breakers", file.Breakers), readable(r.Bulkheads, "bulkheads", file.Bulkheads),
-		readable(r.Limiters, "limiters", file.Limiters), readable(r.Retries, "retries", file.Retries),
-		readable(r.Timeouts, "timeouts", file.Timeouts),
-	); err != nil {
-		return err
-	}
+	return of, errors.Join(
+		readable(r.Breakers, "breakers", of.breakers), readable(r.Bulkheads, "bulkheads", of.bulkheads),
+		readable(r.Limiters, "limiters", of.limiters), readable(r.Retries, "retries", of.retries),
+		readable(r.Timeouts, "timeouts", of.timeouts),
+	)
+}
+
+// set sets what a text says, as far as it can be.
+func (r *Registry) set(of sections) error {
 	return errors.Join(
-		load(r.Breakers, file.Breakers), load(r.Bulkheads, file.Bulkheads), load(r.Limiters, file.Limiters),
-		load(r.Retries, file.Retries), load(r.Timeouts, file.Timeouts),
+		load(r.Breakers, of.breakers), load(r.Bulkheads, of.bulkheads), load(r.Limiters, of.limiters),
+		load(r.Retries, of.retries), load(r.Timeouts, of.timeouts),
 	)
 }
 

@@ -90,18 +90,12 @@ func (p *Permits) List(ctx context.Context, prefix string, limit int) ([]store.R
 	return found, nil
 }
 
-// do does one operation on metadata. A panic of the MetaStore is an error: refresh has
-// no caller whom it could reach.
+// do does one operation on metadata.
 func (p *Permits) do(ctx context.Context, op store.MetaOp) (found []store.Record, err error) {
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			found, err = nil, fmt.Errorf("registry: panic of the MetaStore: %v", v)
-		}
-	}()
-	return p.meta.Meta(ctx, op)
+	return meta(ctx, p.meta, op)
 }
 
 var errNilContext = invalidf("a nil context")

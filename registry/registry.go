@@ -57,6 +57,7 @@ func New(cfg Config) (*Registry, error) {
 	r.Breakers = mustSet(r, cfg, SetConfig[breaker.Config, *breaker.Breaker]{Kind: "breaker", New: newBreaker, Replace: replaceBreaker})
 	r.Bulkheads = mustSet(r, cfg, SetConfig[policy.BulkheadConfig, *policy.Bulkhead]{Kind: "bulkhead", New: newBulkhead, Change: changeBulkhead})
 	r.Limiters = mustSet(r, cfg, SetConfig[LimiterConfig, *Limiter]{Kind: "limiter", New: NewLimiter, Change: changeLimiter})
+	r.Bulkheads.check, r.Limiters.check = checkBulkhead, checkLimiter
 	r.Retries = mustSet(r, cfg, SetConfig[retry.Config, *retry.Retry]{Kind: "retry", New: newRetry})
 	r.Timeouts = mustSet(r, cfg, SetConfig[policy.TimeoutConfig, *policy.Timeout]{Kind: "timeout", New: newTimeout})
 	return r, nil
@@ -74,7 +75,8 @@ func mustSet[C, T any](r *Registry, cfg Config, of SetConfig[C, T]) *Set[C, T] {
 
 // Listen calls fn for each governor and instance that was added, replaced, changed in
 // place or removed: an event.Changed each, in their order within a kind, until stop is
-// called. See event.Bus for what fn may do, which is anything.
+// called; and for what a Follower tells. See event.Bus for what fn may do, which is
+// anything.
 func (r *Registry) Listen(fn func(event.Event)) (stop func()) { return r.bus.Listen(fn) }
 
 // Register adds a governor by its name, until Unregister, or until it is closed. The
@@ -152,11 +154,21 @@ func newBulkhead(name string, cfg policy.BulkheadConfig) (*policy.Bulkhead, erro
 	return policy.NewBulkhead(cfg)
 }
 
-func changeBulkhead(b *policy.Bulkhead, from, to policy.BulkheadConfig) error {
-	fresh, err := policy.NewBulkhead(to) // what is out of range is found before anything changes
+// checkBulkhead returns why a Bulkhead that runs cannot be changed so.
+func checkBulkhead(from, to policy.BulkheadConfig) error {
+	_, err := policy.NewBulkhead(to)
 	if err == nil {
 		err = sameBut("BulkheadConfig", from, to, "Max", "MaxWait")
 	}
+	return err
+}
+
+func changeBulkhead(b *policy.Bulkhead, from, to policy.BulkheadConfig) error {
+	err := checkBulkhead(from, to) // before anything changes
+	if err != nil {
+		return err
+	}
+	fresh, err := policy.NewBulkhead(to) // with the default of Max
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,9 @@ type SetConfig[C, T any] struct {
 // SetConfig, but those must not change the instance that they are called for. Lookup
 // and Get of an instance that is there cost a lock for reading and a map access.
 type Set[C, T any] struct {
-	cfg SetConfig[C, T]
-	bus *event.Bus
+	cfg   SetConfig[C, T]
+	check func(from, to C) error // what Change would return; nil: it is not known before
+	bus   *event.Bus
 
 	// mu guards the maps and what is in an entry but its turn. No function of cfg is
 	// called under it. Events are emitted under it, so that they come in the order of
