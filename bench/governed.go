@@ -52,7 +52,7 @@ func init() {
 }
 
 // governing is what a governor is told, what the vendor's quota does meanwhile, and
-// the targets.
+// the targets; none if slower is 0.
 type governing struct {
 	scenario
 	limits func() ([]governor.Limit, error)
@@ -64,8 +64,10 @@ var governings = []governing{
 	{scenario{id: "F1gov", what: "a quota that is known", slower: 1.015}, documented},
 	{scenario{id: "F1govdoc", what: "a quota that is known, and an Adaptive beside it", slower: 1.015}, doubted},
 	{scenario{id: "F2gov", what: "a quota that is not known", slower: 1.069, refused: 6, wait: 4 * 15 * time.Millisecond}, undocumented},
+	{scenario{id: "F2govblind", what: "neither quota nor window are known"}, untold},
 	{scenario{"F3gov", "a quota not known, halved from 1 s to 3 s", nil, time.Second, 3 * time.Second, 1.08, 10, 4 * 15 * time.Millisecond}, undocumented},
 	{scenario{"F3govdoc", "a quota that is known, and an Adaptive beside it, halved from 1 s to 3 s", nil, time.Second, 3 * time.Second, 1.08, 10, 4 * 15 * time.Millisecond}, doubted},
+	{scenario{id: "F3govquota", what: "a quota that is known, halved from 1 s to 3 s", fall: time.Second, back: 3 * time.Second}, documented},
 }
 
 // documented is a quota as the vendor documents it.
@@ -79,6 +81,9 @@ func undocumented() ([]governor.Limit, error) {
 	return []governor.Limit{{Limiter: l}}, err
 }
 
+// untold leaves the governor to find a pace of its own.
+func untold() ([]governor.Limit, error) { return nil, nil }
+
 // doubted is a documented quota, and an Adaptive beside it that learns when the
 // vendor does not keep to it.
 func doubted() ([]governor.Limit, error) {
@@ -91,11 +96,20 @@ func doubted() ([]governor.Limit, error) {
 func (s governing) run(seed int, gentle bool) (outcome, error) {
 	v := s.vendor(seed)
 	v.gentle = gentle
-	limits, err := s.limits()
-	if err != nil {
+	cfg := governed(v)
+	var err error
+	if cfg.Limits, err = s.limits(); err != nil {
 		return outcome{}, err
 	}
-	return governed(v, scenarioCalls, submitters, limits)
+	return through(cfg, v, scenarioCalls, submitters)
+}
+
+// unlimited makes them through a governor that has no limit, and finds none.
+func (s governing) unlimited(seed int) (outcome, error) {
+	v := s.vendor(seed)
+	cfg := governed(v)
+	cfg.NoPace = true
+	return through(cfg, v, scenarioCalls, submitters)
 }
 
 const submitters = 200
@@ -104,25 +118,36 @@ func (s governing) add() {
 	gentle, bare := s.id+"/gentle", s.id+"/bare"
 	bubbles[s.id] = func(seed int) (outcome, error) { return s.run(seed, false) }
 	bubbles[gentle] = func(seed int) (outcome, error) { return s.run(seed, true) }
-	bubbles[bare] = func(seed int) (outcome, error) { return governed(s.vendor(seed), scenarioCalls, submitters, nil) }
+	bubbles[bare] = s.unlimited
+	target := func(of quantity, most float64) []bound {
+		if s.slower == 0 {
+			return nil
+		}
+		return []bound{{of, most}}
+	}
 	elapsed := func(o outcome) float64 { return float64(o.Elapsed) }
 	add(
 		row{
-			id: s.id, what: s.what + ": time for 20,000 calls through a governor", peer: "an oracle", unit: "ns", target: []bound{{ratio, s.slower}},
+			id: s.id, what: s.what + ": time for 20,000 calls through a governor", peer: "an oracle", unit: "ns", target: target(ratio, s.slower),
 			measure: s.beside(s.id, "", elapsed),
 		},
 		row{
-			id: gentle, what: s.what + ", waits that do not grow for ever: time for 20,000 calls through a governor", peer: "an oracle", unit: "ns", target: []bound{{ratio, s.slower}},
+			id: gentle, what: s.what + ", waits that do not grow for ever: time for 20,000 calls through a governor", peer: "an oracle", unit: "ns", target: target(ratio, s.slower),
 			measure: s.beside(gentle, "", elapsed),
 		},
 		row{
-			id: s.id + "/refused", what: s.what + ": refusals", peer: "a governor without a limit", unit: "calls", target: []bound{{amount, s.refused}},
+			id: s.id + "/refused", what: s.what + ": refusals", peer: "a governor without a limit", unit: "calls", target: target(amount, s.refused),
 			measure: s.beside(s.id, bare, func(o outcome) float64 { return float64(o.Refused) }),
 		},
 		row{
-			id: s.id + "/wait", what: s.what + ": longest wait asked for", peer: "a governor without a limit", unit: "ns", target: []bound{{amount, float64(s.wait)}},
+			id: s.id + "/wait", what: s.what + ": longest wait asked for", peer: "a governor without a limit", unit: "ns", target: target(amount, float64(s.wait)),
 			measure: s.beside(s.id, bare, func(o outcome) float64 { return float64(o.Longest) }),
 		},
+	)
+	if s.slower == 0 {
+		return
+	}
+	add(
 		row{
 			id: s.id + "/seeds", what: fmt.Sprintf("%s: seeds of %d that miss a target of the three", s.what, seeds), peer: "a governor without a limit", unit: "seeds",
 			measure: func(int) ([]sample, error) {
@@ -192,7 +217,5 @@ func (s governing) missed(names ...string) (n float64, err error) {
 func capped(seed, n int) (outcome, error) {
 	v := newVendor(uint64(seed))
 	v.wait, v.until = v.most, v.most
-	return through(governor.PlainConfig{
-		Name: "vendor", Vendor: waits{}, Workers: v.concurrent, MinCooldown: time.Millisecond, LimitedAttempts: -1,
-	}, v, n, n)
+	return through(governed(v), v, n, n)
 }

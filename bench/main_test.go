@@ -67,9 +67,10 @@ func TestCatalogue(t *testing.T) {
 		E1 E2/1 E2/16
 		F1 F1/refused F1/seeds F1/wait F1gov F1gov/gentle F1gov/refused F1gov/seeds F1gov/wait
 		F1govdoc F1govdoc/gentle F1govdoc/refused F1govdoc/seeds F1govdoc/wait F2 F2/blind
-		F2/refused F2/seeds F2/wait F2gov F2gov/gentle F2gov/refused F2gov/seeds F2gov/wait F3
-		F3/refused F3/seeds F3/wait F3gov F3gov/gentle F3gov/refused F3gov/seeds F3gov/wait
-		F3govdoc F3govdoc/gentle F3govdoc/refused F3govdoc/seeds F3govdoc/wait F4/1 F4/64
+		F2/refused F2/seeds F2/wait F2gov F2gov/gentle F2gov/refused F2gov/seeds F2gov/wait F2govblind
+		F2govblind/gentle F2govblind/refused F2govblind/wait F3 F3/refused F3/seeds F3/wait F3gov F3gov/gentle F3gov/refused F3gov/seeds F3gov/wait
+		F3govdoc F3govdoc/gentle F3govdoc/refused F3govdoc/seeds F3govdoc/wait F3govquota
+		F3govquota/gentle F3govquota/refused F3govquota/wait F4/1 F4/64
 		F4/1000 F5
 		H1/par H1/serial H1quota/par H1quota/serial H2/par H2/serial H3/par H3/serial
 		IDLE IDLE/used

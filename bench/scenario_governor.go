@@ -52,16 +52,17 @@ func (c *client) call(context.Context) (int, error) {
 	return 0, nil
 }
 
-// governed makes calls through a governor with limits, none if there are none. Each
-// of the submitters waits for a call's result before it makes the next. It is to be
-// called in a bubble, and returns the first error that a call ended with.
-func governed(v *vendor, calls, submitters int, limits []governor.Limit) (outcome, error) {
-	return through(governor.PlainConfig{
-		Name: "vendor", Vendor: waits{}, Workers: v.concurrent, Limits: limits, NoPace: true,
-		MinCooldown: time.Millisecond, LimitedAttempts: -1,
-	}, v, calls, submitters)
+// governed is a governor's configuration for a vendor at the scale of the rows. Without
+// Limits it finds a pace of its own, unless NoPace is set.
+func governed(v *vendor) governor.PlainConfig {
+	return governor.PlainConfig{
+		Name: "vendor", Vendor: waits{}, Workers: v.concurrent, MinCooldown: time.Millisecond, LimitedAttempts: -1,
+	}
 }
 
+// through makes calls through a governor. Each of the submitters waits for a call's
+// result before it makes the next. It is to be called in a bubble, and returns the
+// errors that calls ended with.
 func through(cfg governor.PlainConfig, v *vendor, calls, submitters int) (o outcome, err error) {
 	g, err := governor.New(cfg)
 	if err != nil {

@@ -79,41 +79,47 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestGovernorInTheScenario makes the calls of the rows F1gov to F3govdoc, by both
+// TestGovernorInTheScenario makes the calls of the rows F1gov to F3govquota, by both
 // readings of the vendor's rule, and holds each seed to the rows' targets. Where the
 // quota falls, one of five may miss them: how many calls are on their way in that
-// moment is a matter of luck.
+// moment is a matter of luck. Of rows without a target all calls are to be made, in a
+// time that does without one.
 func TestGovernorInTheScenario(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // as the rows do
 	for _, s := range governings {
+		if s.slower == 0 {
+			s.slower, s.refused, s.wait = 5, 60, 900*time.Millisecond
+		}
 		lenient, strays := s, 0
-		if s.fall > 0 {
+		if s.fall > 0 && s.slower < 1.15 {
 			lenient.slower, lenient.refused, lenient.wait, strays = 1.15, 14, 240*time.Millisecond, 1
 		}
 		for _, name := range []string{s.id, s.id + "/gentle"} {
-			all, err := runSeeds(t, name, 5)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			missed := 0
-			for i, o := range all {
-				ideal, err := oracle(s.vendor(i + 1))
+			t.Run(name, func(t *testing.T) {
+				all, err := runSeeds(t, name, 5)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("%s: %v", name, err)
 				}
-				t.Logf("%-15s seed %d: %5.1f%% of the quota, %.3f of the oracle's time, %2d refused, longest wait %5v, p50 %v, p99 %v", name, i+1,
-					100*scenarioCalls/5000/o.Elapsed.Seconds(), float64(o.Elapsed)/float64(ideal.Elapsed), o.Refused, o.Longest, o.P50, o.P99)
-				if !s.holds(o, ideal) {
-					missed++
+				missed := 0
+				for i, o := range all {
+					ideal, err := oracle(s.vendor(i + 1))
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Logf("%-15s seed %d: %5.1f%% of the quota, %.3f of the oracle's time, %2d refused, longest wait %5v, p50 %v, p99 %v", name, i+1,
+						100*scenarioCalls/5000/o.Elapsed.Seconds(), float64(o.Elapsed)/float64(ideal.Elapsed), o.Refused, o.Longest, o.P50, o.P99)
+					if !s.holds(o, ideal) {
+						missed++
+					}
+					if missed > strays || !lenient.holds(o, ideal) {
+						t.Errorf("%s, seed %d: %v, the oracle %v, %d refused, longest wait %v; want %v of its time, %v and %v at most",
+							name, i+1, o.Elapsed, ideal.Elapsed, o.Refused, o.Longest, s.slower, s.refused, s.wait)
+					}
+					if s.slower == 1.015 && float64(o.P99) > 1.1*float64(o.P50) {
+						t.Errorf("%s, seed %d: 99 %% of the calls took up to %v, the median is %v; want 1.1 of it at most", name, i+1, o.P99, o.P50)
+					}
 				}
-				if missed > strays || !lenient.holds(o, ideal) {
-					t.Errorf("%s, seed %d: %v, the oracle %v, %d refused, longest wait %v; want %v of its time, %v and %v at most",
-						name, i+1, o.Elapsed, ideal.Elapsed, o.Refused, o.Longest, s.slower, s.refused, s.wait)
-				}
-				if s.slower == 1.015 && float64(o.P99) > 1.1*float64(o.P50) {
-					t.Errorf("%s, seed %d: 99 %% of the calls took up to %v, the median is %v; want 1.1 of it at most", name, i+1, o.P99, o.P50)
-				}
-			}
+			})
 		}
 	}
 }
@@ -160,28 +166,31 @@ func TestGovernorAtFullScale(t *testing.T) {
 			l, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Window: time.Minute, Start: 1})
 			return []governor.Limit{{Limiter: l}}, err
 		}, 0, 0, 0.94, 6, time.Minute},
+		{"nothing told", untold, 0, 0, 0.15, 20, 15 * time.Minute},
 		{"halved", func() ([]governor.Limit, error) {
 			l, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Window: time.Minute, Start: 1})
 			return []governor.Limit{{Limiter: l}}, err
 		}, 1000 * time.Second, 3000 * time.Second, 0.73, 10, 2 * time.Minute},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			v := newVendor(1)
-			for _, d := range []*time.Duration{&v.window, &v.base, &v.most, &v.up, &v.service, &v.down} {
-				*d *= 1000
-			}
-			v.halved, v.whole = c.fall, c.back
-			limits, err := c.limits()
-			if err != nil {
-				t.Fatal(err)
-			}
-			o, err := through(governor.PlainConfig{Name: "vendor", Vendor: waits{}, Workers: v.concurrent, Limits: limits}, v, scenarioCalls, submitters)
-			share := scenarioCalls / o.Elapsed.Seconds() / 5
-			t.Logf("%s: %.1f%% of the quota, %d refused, longest wait %v, %v", c.name, 100*share, o.Refused, o.Longest, err)
-			if err != nil || share < c.share || o.Refused > c.refused || o.Longest > c.wait {
-				t.Errorf("%s: %.3f of the quota, %d refused, longest wait %v, %v; want %v, %d and %v",
-					c.name, share, o.Refused, o.Longest, err, c.share, c.refused, c.wait)
-			}
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVendor(1)
+				for _, d := range []*time.Duration{&v.window, &v.base, &v.most, &v.up, &v.service, &v.down} {
+					*d *= 1000
+				}
+				v.halved, v.whole = c.fall, c.back
+				limits, err := c.limits()
+				if err != nil {
+					t.Fatal(err)
+				}
+				o, err := through(governor.PlainConfig{Name: "vendor", Vendor: waits{}, Workers: v.concurrent, Limits: limits}, v, scenarioCalls, submitters)
+				share := scenarioCalls / o.Elapsed.Seconds() / 5
+				t.Logf("%s: %.1f%% of the quota, %d refused, longest wait %v, %v", c.name, 100*share, o.Refused, o.Longest, err)
+				if err != nil || share < c.share || o.Refused > c.refused || o.Longest > c.wait {
+					t.Errorf("%s: %.3f of the quota, %d refused, longest wait %v, %v; want %v, %d and %v",
+						c.name, share, o.Refused, o.Longest, err, c.share, c.refused, c.wait)
+				}
+			})
 		})
 	}
 }

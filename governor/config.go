@@ -97,8 +97,8 @@ type Config[S comparable, C any] struct {
 	// is cut off. Instead there are events WouldWait and WouldRefuse, and counters in
 	// Stats. What there is no room for still waits, for a slot, a connection, a
 	// place in the queue; and what callers ask for themselves, by their contexts,
-	// Ask.StartBy, Pause and Close, holds. Set Workers and MaxQueue so that they do
-	// not matter.
+	// Ask.StartBy, Again, Pause and Close, holds. Set Workers and MaxQueue so that they
+	// do not matter.
 	//
 	// Limits are overdrawn by the calls that they would have kept back, since
 	// those are made: so the delay of a WouldWait is that of a queue.

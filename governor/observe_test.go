@@ -140,6 +140,30 @@ func TestObservedRequestsAreNotRepeated(t *testing.T) {
 	})
 }
 
+// How long a job is to be left alone is for its closure to say.
+func TestObservedJobsAreAskedAboutAsLateAsTheySay(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Observe = true }, func(t *testing.T, g *governor.Plain) {
+		rec := governortest.Record(g, event.WouldRefuse)
+		start := time.Now()
+		var at []time.Time
+		if n, err := governor.Do(t.Context(), g, "", job(2, time.Hour, &at)); n != 3 || err != nil {
+			t.Errorf("%d, %v, want the result of the third call", n, err)
+		}
+		if got := offsets(start, at); got != "[0s 1h0m0s 2h0m0s]" {
+			t.Errorf("called at %s", got)
+		}
+		synctest.Wait()
+		for _, e := range rec.Events() {
+			if !errors.Is(e.Err, governor.ErrCooling) {
+				t.Errorf("told %v", e.Err)
+			}
+		}
+		if s := g.Stats(); rec.Count(event.WouldRefuse) != 2 || s.WouldRefuse != 2 {
+			t.Errorf("%d refusals are told of, want one for each time", rec.Count(event.WouldRefuse))
+		}
+	})
+}
+
 func TestObservedAttemptsAreNotCutOff(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.Observe, c.AttemptTimeout = true, time.Second }, func(t *testing.T, g *governor.Plain) {
 		rec := governortest.Record(g, event.WouldRefuse)

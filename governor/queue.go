@@ -182,6 +182,7 @@ func (c *core) back(r *request, now int64) {
 	if h != nil && h.begun() {
 		r.enqueued = now
 	}
+	long := h != nil && c.maxWait >= 0 && h.until-now > int64(c.maxWait)
 	switch {
 	case c.stage == closing, c.stage == draining && c.shutdownDrop:
 		c.drop(r, c.stopError(r, ErrClosed))
@@ -189,14 +190,22 @@ func (c *core) back(r *request, now int64) {
 		c.cancel(r)
 	case h == nil || h.until <= now:
 		c.rejoin(r, now)
-	case c.maxWait >= 0 && h.until-now > int64(c.maxWait):
-		c.drop(r, &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.time(h.until), Err: h.err})
+	case long && !c.observe:
+		c.drop(r, c.pausedTooLong(h))
 	case r.lateAt(h.until):
 		c.drop(r, &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(h.until), Err: h.err})
 	default:
+		if long {
+			c.wouldRefuse(r, c.pausedTooLong(h))
+		}
 		c.timers.Fix((*timer)(r))
 		c.fresh = append(c.fresh, r)
 	}
+}
+
+// pausedTooLong is why a request that is to wait by itself cannot.
+func (c *core) pausedTooLong(h *history) error {
+	return &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.time(h.until), Err: h.err}
 }
 
 // mind counts a request that has a latest start, and sees to it that the actor

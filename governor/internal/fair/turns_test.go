@@ -53,3 +53,58 @@ func TestTenantsShareWhenVirtualTimeOverflows(t *testing.T) {
 		t.Errorf("tenants of weight 1 and 2 started %v, want one to two", got)
 	}
 }
+
+// Nor where queues differ in priority, weight and cost: what a decision changes in the
+// heaps, of which each change costs O(log n), is a queue or two.
+func TestDecisionsAmongAllKindsOfQueuesMoveFew(t *testing.T) {
+	const queues = 100_000
+	var turns Turns
+	now := int64(0)
+	for i := range queues {
+		now++
+		turns.Add(&Queue{
+			Tenant: fmt.Sprint(i), Priority: int32(i % 4), Weight: int32(1 + i%2), Cost: int32(1 + i%10), Since: now, Value: i,
+		}, 0.1, 0)
+	}
+	ages := &turns.many.ages
+	sorted := make([]int64, queues)
+	moved := func() (n int) {
+		for q := range ages.All() {
+			if at := ages.At(q); at != sorted[q.Value.(int)] {
+				sorted[q.Value.(int)] = at
+				n++
+			}
+		}
+		return n
+	}
+	moved()
+	started := make(map[int32]int)
+	for i := range 20_000 {
+		now++
+		before := turns.many.rounds()
+		q := turns.Next()
+		q.Since = now
+		turns.Started(q)
+		started[q.Priority]++
+		if made := turns.many.rounds() - before; made > 1 {
+			t.Fatalf("decision %d made %d rounds", i, made)
+		}
+		if i%1000 == 0 {
+			moved()
+		} else if i%1000 == 1 {
+			if n := moved(); n > 2 {
+				t.Fatalf("decision %d sorted %d queues anew, want two at most", i, n)
+			}
+		}
+	}
+	if len(started) < 2 || ages.Len() != queues {
+		t.Errorf("started %v by priority, of %d queues; want them of more than one", started, ages.Len())
+	}
+}
+
+func (ls *levels) rounds() (n int) {
+	for _, lv := range ls.of {
+		n += lv.rounds.Len()
+	}
+	return n
+}

@@ -13,8 +13,11 @@ type moment struct {
 	idx int32
 }
 
-func (m *moment) When() int64   { return m.at }
-func (m *moment) Index() *int32 { return &m.idx }
+// asked is how many things were moved, or asked for their time.
+var asked int
+
+func (m *moment) When() int64   { asked++; return m.at }
+func (m *moment) Index() *int32 { asked++; return &m.idx }
 
 func TestHeapGivesWhatIsDueInOrderWhateverIsMovedOrRemoved(t *testing.T) {
 	for seed := range uint64(effort.Times(2)) {
@@ -84,5 +87,37 @@ func TestHeapsMemoryFollowsWhatIsInIt(t *testing.T) {
 	}
 	if n := cap(h.s); n > 128 {
 		t.Errorf("an empty heap has room for %d", n)
+	}
+}
+
+// What an operation costs grows with the logarithm of what is in the heap.
+func TestOperationsMoveFewHoweverManyThereAre(t *testing.T) {
+	const most = 100_000 // in seven layers, of eight times as many each
+	rng := rand.New(rand.NewPCG(1, 2))
+	var h Heap[*moment]
+	all := make([]*moment, most)
+	worst := 0
+	count := func(op func()) {
+		asked = 0
+		op()
+		worst = max(worst, asked)
+	}
+	for i := range all {
+		all[i] = &moment{at: -int64(i)} // each goes to the top
+		count(func() { h.Fix(all[i]) })
+	}
+	for range most {
+		m := all[rng.IntN(most)]
+		m.at = rng.Int64N(3) - 1<<40*rng.Int64N(2) // to the top or to the bottom
+		count(func() { h.Fix(m) })
+		m = all[rng.IntN(most)]
+		count(func() { h.Remove(m) })
+		count(func() { h.Fix(m) })
+	}
+	for h.Len() > 0 {
+		count(func() { h.Due(Forever) })
+	}
+	if worst > 12 {
+		t.Errorf("of %d things an operation moved, or asked, up to %d, want a dozen", most, worst)
 	}
 }
