@@ -85,6 +85,8 @@ func TestTheStoresTimeNeverGoesBack(t *testing.T) {
 	require.Equal(t, last, after)
 }
 
+// Who has to wait for a lock, and locks himself from then on, decides at the time at which
+// he has it.
 func TestTimeIsThatAfterTheLock(t *testing.T) {
 	m := shared(t)
 	dsn, db := database(t, m)
@@ -98,7 +100,10 @@ func TestTimeIsThatAfterTheLock(t *testing.T) {
 	done := make(chan bool)
 	go func() {
 		defer close(done)
-		time.Sleep(200 * time.Millisecond)
+		for n := 0; n == 0; time.Sleep(time.Millisecond) {
+			db.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT k, %FOR UPDATE'").Scan(&n)
+		}
+		time.Sleep(100 * time.Millisecond)
 		tx.QueryRow("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))").Scan(&released)
 		tx.Commit()
 	}()

@@ -128,3 +128,20 @@ func (c *client) drain(t testing.TB, key string, limits []store.Limit) (sum int6
 	}
 	return sum
 }
+
+// writes reports whether a command is the statement that grants.
+func writes(sql string) bool { return strings.HasPrefix(sql, executes+"INSERT INTO gov_state") }
+
+// others is a fate: as long as a connection grants without a lock, c changes the row of
+// key between what that reads and what it writes. With a lock, and for the rest, it is
+// then.
+func others(c *client, t testing.TB, key string, then func(sql string) fate) func(sql string) fate {
+	locks := false
+	return func(sql string) fate {
+		locks = sql == "START TRANSACTION" || locks && sql != "COMMIT" && sql != "ROLLBACK"
+		if writes(sql) && !locks {
+			c.take(t, key, 0, forever(50))
+		}
+		return then(sql)
+	}
+}

@@ -65,6 +65,9 @@ func (s *Store) refence(ctx context.Context, ss *session) (err error) {
 	var f fence
 	var now int64
 	for try := 0; ; try++ {
+		if err := ss.begin(ctx); err != nil {
+			return err
+		}
 		var text []byte
 		err := ss.query(ctx, s.q.fenceLock, func(r *sql.Rows) error { return r.Scan(&f.epoch, &text, &now) })
 		if err != nil {
@@ -76,15 +79,12 @@ func (s *Store) refence(ctx context.Context, ss *session) (err error) {
 			}
 			break
 		}
-		// By a transaction of its own: two that lock what is not there and then
-		// insert it would wait for each other.
+		// By itself: two that lock what is not there and then insert it would wait for
+		// each other.
 		if ss.rollback(ctx); try == 3 {
 			return errAgain
 		}
 		if _, err := ss.exec(ctx, s.q.fencePlant, newEpoch(), `{"lost_us":-1}`); err != nil {
-			return err
-		}
-		if _, err := ss.conn.ExecContext(ctx, "COMMIT"); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Store) refence(ctx context.Context, ss *session) (err error) {
 			return err
 		}
 	}
-	if _, err := ss.conn.ExecContext(ctx, "COMMIT"); err != nil {
+	if err := ss.commit(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -74,3 +74,20 @@ func TestOpenChecksTheTables(t *testing.T) {
 	s := open(t, mysqlstore.Config{DSN: dsn, AutoMigrate: true})
 	require.EqualValues(t, 50, newClient(s).drain(t, "k", forever(50)))
 }
+
+// Many processes are started in the same moment: none stands in another's way.
+func TestManyMayOpenAtOnce(t *testing.T) {
+	dsn, _ := database(t, shared(t))
+	var wg sync.WaitGroup
+	for range 24 {
+		wg.Go(func() {
+			s, err := mysqlstore.Open(t.Context(), mysqlstore.Config{DSN: dsn, Sessions: 1})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Close()
+		})
+	}
+	wg.Wait()
+}

@@ -2,8 +2,10 @@ package mysqlstore_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,7 +22,7 @@ type proxy struct {
 	// rewrite is given each statement of each connection, from 0.
 	rewrite func(conn int, sql string) string
 	// fate is asked what to do with each command, which is a statement's text if it
-	// has one.
+	// has one; one that is executed after it was prepared has executes before it.
 	fate  func(sql string) fate
 	conns map[net.Conn]bool
 	n     int
@@ -34,6 +36,9 @@ const (
 	isCut          // it does not reach the server
 	isUnheard      // it does, and the reply does not come back
 )
+
+// executes is before the text of a prepared statement.
+const executes = "execute: "
 
 func newProxy(t testing.TB, target string) *proxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,7 +86,7 @@ func (p *proxy) decide(conn int, sql string) (string, fate) {
 	if p.fate != nil {
 		f = p.fate(sql)
 	}
-	if p.rewrite != nil && sql != "" {
+	if p.rewrite != nil && sql != "" && !strings.HasPrefix(sql, executes) {
 		sql = p.rewrite(conn, sql)
 	}
 	return sql, f
@@ -104,6 +109,8 @@ func (p *proxy) serve(client net.Conn) {
 		defer p.mu.Unlock()
 		delete(p.conns, client)
 	}()
+	var prepared sync.Map // texts of statements, by their ids
+	preparing := make(chan string, 1)
 	replies := make(chan bool, 1) // whether to pass on what comes next
 	replies <- true
 	done := make(chan struct{})
@@ -113,6 +120,13 @@ func (p *proxy) serve(client net.Conn) {
 		b := make([]byte, 64<<10)
 		for {
 			n, err := server.Read(b)
+			select {
+			case sql := <-preparing: // the first of the reply, which has the id
+				if n > 8 && b[4] == 0 {
+					prepared.Store(binary.LittleEndian.Uint32(b[5:]), sql)
+				}
+			default:
+			}
 			pass := <-replies
 			replies <- pass
 			if err != nil || !pass {
@@ -140,9 +154,16 @@ func (p *proxy) serve(client net.Conn) {
 			if text {
 				sql = string(body[1:])
 			}
+			if body[0] == 0x17 && size > 4 {
+				of, _ := prepared.Load(binary.LittleEndian.Uint32(body[1:]))
+				sql = executes + fmt.Sprint(of)
+			}
 			sql, fate := p.decide(n, sql)
 			if text {
 				body = append(body[:1], sql...)
+			}
+			if body[0] == 0x16 {
+				preparing <- sql
 			}
 			if fate == isCut {
 				break

@@ -13,11 +13,11 @@ import (
 // row is what the table has of a key.
 type row struct {
 	key, epoch string
-	version    uint64
-	last       int64 // the server's time of the last change, in microseconds since 1970
+	version    uint64 // one more with each change; it begins with the time at which the row was made
+	last       int64  // the server's time of the last change, in microseconds since 1970
 	state      []byte
 
-	utc, sys int64 // of the statement that locked it: see the constants
+	utc, sys int64 // of the statement that read it: see the constants
 
 	news, idle int64
 }
@@ -34,9 +34,9 @@ func scan(rows *sql.Rows, where string) (r row, err error) {
 	return r, nil
 }
 
-// now is the server's time, with the lock held. SYSDATE says so, but in some time
-// zone: if that is not UTC, it is further from the time at which the statement began
-// than anybody waits for a lock.
+// now is the server's time when the row was read: with the lock held, if it was locked.
+// SYSDATE says so, but in some time zone: if that is not UTC, it is further from the time
+// at which the statement began than anybody waits for a lock.
 func (r *row) now() time.Time {
 	now := r.utc
 	if wait := r.sys - r.utc; wait > 0 && wait < int64(time.Minute/time.Microsecond) {
@@ -50,7 +50,7 @@ func (r *row) now() time.Time {
 // of it.
 func (r *row) open(cfg store.StateConfig, f fence, told bool) (*store.State, error) {
 	now := cfg.Now.UnixMicro()
-	if r.version == 0 && len(r.state) == 0 {
+	if r.last == 0 && len(r.state) == 0 {
 		return store.NewState(cfg, told || f.lost(now) || r.epoch != f.epoch), nil
 	}
 	bad := func(what string) error {
@@ -118,7 +118,7 @@ func (r *row) close(st *store.State, epoch string, news bool) error {
 	return nil
 }
 
-// values appends the values of the columns that are written.
+// values appends the values of the columns that are written, in the order of the statement.
 func (r *row) values(args []any) []any {
-	return append(args, r.key, r.epoch, r.version, r.last, r.news, r.idle, r.state)
+	return append(args, r.version, r.key, r.epoch, r.last, r.news, r.idle, r.state)
 }

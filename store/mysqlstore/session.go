@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -11,13 +12,14 @@ import (
 	"github.com/flyball-go/flyball/store"
 )
 
-// session is a connection with our settings, in which every statement belongs to a
-// transaction. It is of one goroutine at a time.
+// session is a connection with our settings, in which every statement commits by
+// itself, but between begin and commit or rollback. It is of one goroutine at a time.
 type session struct {
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
 	at    place
-	where string // server and settings, as every locked row has to say
+	where string // server and settings, as every row has to say, and what writes to check
+	begun bool   // a transaction, which may not be over
 }
 
 // take returns a session, which put takes back. It waits while all are in use. What
@@ -179,8 +181,8 @@ func checkSettings(v map[string]string) error {
 	if isolation == "" {
 		isolation = v["transaction_isolation"]
 	}
-	if v["sql_mode"] != sqlMode || v["autocommit"] != "OFF" || isolation != "READ-COMMITTED" {
-		return fmt.Errorf("mysqlstore: session refused: it has sql_mode %.200q, autocommit %.20q and isolation %.20q, and was told %q, OFF and READ-COMMITTED",
+	if v["sql_mode"] != sqlMode || v["autocommit"] != "ON" || isolation != "READ-COMMITTED" {
+		return fmt.Errorf("mysqlstore: session refused: it has sql_mode %.200q, autocommit %.20q and isolation %.20q, and was told %q, ON and READ-COMMITTED",
 			v["sql_mode"], v["autocommit"], isolation, sqlMode)
 	}
 	return nil
@@ -270,6 +272,34 @@ func (ss *session) query(ctx context.Context, query string, each func(*sql.Rows)
 	return rows.Err()
 }
 
+// begin begins a transaction.
+func (ss *session) begin(ctx context.Context) error {
+	ss.begun = true
+	_, err := ss.conn.ExecContext(ctx, "START TRANSACTION")
+	return err
+}
+
+// commit ends it. After an error it may have been committed or not.
+func (ss *session) commit(ctx context.Context) error {
+	_, err := ss.conn.ExecContext(ctx, "COMMIT")
+	if err == nil {
+		ss.begun = false
+	}
+	return err
+}
+
+// usable reports whether the session can be used after err. It is in no transaction
+// then.
+func (ss *session) usable(ctx context.Context, err error) bool {
+	if errors.Is(err, errElsewhere) {
+		return false
+	}
+	if !ss.begun && conflicts(err) {
+		return true
+	}
+	return ss.rollback(ctx) // who answers to that is there
+}
+
 // rollback reports whether the session can still be used.
 func (ss *session) rollback(ctx context.Context) bool {
 	if ctx.Err() != nil {
@@ -278,5 +308,6 @@ func (ss *session) rollback(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, err := ss.conn.ExecContext(ctx, "ROLLBACK")
+	ss.begun = err != nil
 	return err == nil
 }

@@ -19,12 +19,8 @@ func TestStoreConforms(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	n := make(chan int, 1)
-	n <- 0
 	storetest.Run(t, storetest.Config{New: func(tb storetest.TB) storetest.Engine {
-		i := <-n
-		n <- i + 1
-		name := fmt.Sprintf("conforms%d", i)
+		name := fmt.Sprintf("conforms%d", databases.Add(1))
 		if _, err := root.Exec("CREATE DATABASE " + name); err != nil {
 			tb.Fatalf("%v", err)
 		}

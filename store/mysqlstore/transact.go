@@ -15,13 +15,13 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// tries is how often a transaction is begun that did not come to its end.
+// tries is how often something is begun that did not come to its end.
 const tries = 4
 
-// transact runs do in a transaction and commits it. One that was rolled back because
-// of others, or lost its connection, is repeated after a moment. An error matches
-// store.ErrNotExecuted, or what is as definite, unless it is that of the commit.
-func (s *Store) transact(ctx context.Context, do func(context.Context, *session) error) error {
+// run gives do a session. When others stood in its way, or the connection was lost, do
+// is called once more, after a moment, n times in all. An error matches
+// store.ErrNotExecuted, or what is as definite, unless it is an unsure.
+func (s *Store) run(ctx context.Context, n int, do func(context.Context, *session) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
@@ -30,27 +30,53 @@ func (s *Store) transact(ctx context.Context, do func(context.Context, *session)
 		if err != nil {
 			return err
 		}
-		if err = do(ctx, ss); err == nil {
-			// ctx may end from here on, and the commit be on its way.
-			if _, err = ss.conn.ExecContext(ctx, "COMMIT"); err == nil {
-				s.put(ss, false)
-				return nil
-			}
-			s.put(ss, true)
-			if !conflicts(err) { // which says that it was rolled back
-				return fmt.Errorf("mysqlstore: commit: %w", err)
-			}
-		} else {
-			s.put(ss, errors.Is(err, errElsewhere) || !ss.rollback(ctx))
+		err = do(ctx, ss)
+		s.put(ss, err != nil && !ss.usable(ctx, err))
+		if err == nil {
+			return nil
 		}
-		if try == tries || ctx.Err() != nil || !(conflicts(err) || hungUp(err)) {
+		if _, ok := errors.AsType[unsure](err); ok {
+			return err
+		}
+		if try == n || ctx.Err() != nil || !(conflicts(err) || hungUp(err)) {
 			return notExecuted(err)
+		}
+		if try == 1 && conflicts(err) { // with one who is done by now
+			continue
 		}
 		select {
 		case <-time.After(time.Duration(1+rand.Int64N(int64(10<<try))) * time.Millisecond):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// transact runs do in a transaction and commits it.
+func (s *Store) transact(ctx context.Context, do func(context.Context, *session) error) error {
+	return s.run(ctx, tries, func(ctx context.Context, ss *session) error {
+		if err := ss.begin(ctx); err != nil {
+			return err
+		}
+		if err := do(ctx, ss); err != nil {
+			return err // and it is rolled back, or its connection closed
+		}
+		return done(ss.commit(ctx)) // ctx may end from here on, and it be on its way
+	})
+}
+
+// unsure is an error after which what was sent may have been executed or not.
+type unsure struct{ error }
+
+func (u unsure) Unwrap() error { return u.error }
+
+// done says of the error of what commits whether it was executed. Most of those that the
+// server sends say that it was not; but some come when it has begun to commit, and
+// which those are is its own affair. So it goes by those that are known to come before.
+func done(err error) error {
+	if err == nil || conflicts(err) || is(err, errNoTable, errNoColumn, errFull, errReadOnly, errTooLong) {
+		return err
+	}
+	return unsure{fmt.Errorf("mysqlstore: commit: %w", err)}
 }
 
 var (
@@ -68,6 +94,10 @@ const (
 	errLockWait    = 1205
 	errDeadlock    = 1213
 	errNull        = 1048
+	errTwoRows     = 1242
+	errFull        = 1114
+	errReadOnly    = 1290
+	errTooLong     = 1406
 	errNoTable     = 1146
 	errNoColumn    = 1054
 	errBadText     = 1366

@@ -28,8 +28,8 @@ func (s *Store) Watch(ctx context.Context, hint func(key string)) (stop func(), 
 	}, nil
 }
 
-// slack is how much later a row may be seen than the time that it says: as long as a
-// transaction takes, with its waits for locks.
+// slack is how much later a row may be seen than the time that it says: as long as the
+// write takes, with its waits for locks.
 const slack = 5 * time.Second
 
 // news is what the poller has told already.
@@ -78,7 +78,7 @@ func (s *Store) ask(ctx context.Context, n *news) {
 	var all []one
 	var now int64 // of the server
 	asked, first := time.Now(), n.last == 0
-	err := s.transact(ctx, func(ctx context.Context, ss *session) (err error) {
+	err := s.run(ctx, tries, func(ctx context.Context, ss *session) (err error) {
 		all = all[:0]
 		if first { // from now on
 			_, now, err = s.epoch(ctx, ss)
@@ -138,8 +138,9 @@ func (s *Store) ask(ctx context.Context, n *news) {
 
 // HeardUntil returns when the poller asked for what it has told last; the zero Time when
 // it has not yet. It goes by the time that rows say, which is not older than some
-// seconds when they are committed: a process that is stopped for longer in the middle
-// of its commit may have a hint of its own come late.
+// seconds when they are committed: a process that is stopped for longer between the
+// write and the commit of an exchange that had to lock may have a hint of its own come
+// late.
 func (s *Store) HeardUntil() time.Time {
 	if t := s.heard.Load(); t != nil {
 		return *t
@@ -157,7 +158,7 @@ func (s *Store) watched(id int) bool {
 // do now it does the next time.
 func (s *Store) sweep(ctx context.Context) {
 	var idle []string
-	s.transact(ctx, func(ctx context.Context, ss *session) error {
+	s.run(ctx, tries, func(ctx context.Context, ss *session) error {
 		idle = idle[:0]
 		return ss.query(ctx, s.q.idle, func(r *sql.Rows) error {
 			var key string
@@ -167,12 +168,12 @@ func (s *Store) sweep(ctx context.Context) {
 		})
 	})
 	for _, key := range idle { // each alone, so that nobody waits for long
-		s.transact(ctx, func(ctx context.Context, ss *session) error {
+		s.run(ctx, tries, func(ctx context.Context, ss *session) error {
 			_, err := ss.exec(ctx, s.q.forget, key)
 			return err
 		})
 	}
-	s.transact(ctx, func(ctx context.Context, ss *session) error {
+	s.run(ctx, tries, func(ctx context.Context, ss *session) error {
 		return ss.query(ctx, s.q.count, func(r *sql.Rows) error {
 			var n int64
 			err := r.Scan(&n)
