@@ -5,6 +5,7 @@
 //	go run ./bench              every row
 //	go run ./bench -rows D1,B1  some of them
 //	go run ./bench -json        an array of objects
+//	go run ./bench -markdown    the table of the README
 //
 // It exits with 1 when a row could not be measured and with 2 when it was called
 // wrongly. A missed target is a result like any other: the row says "short".
@@ -26,9 +27,10 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-const usage = `usage: go run ./bench [-json] [-rows A1,F2] [-passes 6]
+const usage = `usage: go run ./bench [-json | -markdown] [-rows A1,F2] [-passes 6]
 
   -json      print an array of objects instead of a table
+  -markdown  print the table of the README, under the date and the machine
   -rows      measure only these rows; D1 means D1a, D1b, ...
   -passes    how often ours and the peer are measured in turn; the ratio is the
              median over the passes (rows in bytes take at most 3)
@@ -38,6 +40,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // one line of ours instead
 	asJSON := flags.Bool("json", false, "")
+	asMarkdown := flags.Bool("markdown", false, "")
 	picks := flags.String("rows", "", "")
 	passes := flags.Int("passes", 6, "")
 
@@ -48,6 +51,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if err == nil && *asJSON && *asMarkdown {
+		err = errors.New("-json and -markdown are two forms of one table")
 	}
 	if err == nil && (*passes < 1 || *passes > 1000) {
 		err = fmt.Errorf("-passes is %d, want 1 to 1000", *passes)
@@ -77,8 +83,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	note(stderr, "\r%24s\r", "")
 
 	write := writeTable
-	if *asJSON {
+	switch {
+	case *asJSON:
 		write = writeJSON
+	case *asMarkdown:
+		write = writeMarkdown(thisMachine(*passes))
 	}
 	if err := write(stdout, results); err != nil {
 		fmt.Fprintf(stderr, "bench: %v\n", err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -64,7 +65,7 @@ func TestCatalogue(t *testing.T) {
 		B4/64 B4/1024 B4fs/1 B4fs/8 B4fs/64 B4fs/1024
 		C1 C2hot/par C2hot/serial C2uniform/par C2uniform/serial
 		D1a D1b D1c D1c/all D1d D2a D2a/stack D2b D2b/stack
-		E1 E2/1 E2/16
+		E1 E2/1 E2/16 E3/p50 E3/p99 E3mysql/p99 E4 E5 E6
 		F1 F1/refused F1/seeds F1/wait F1gov F1gov/gentle F1gov/refused F1gov/seeds F1gov/wait
 		F1govdoc F1govdoc/gentle F1govdoc/refused F1govdoc/seeds F1govdoc/wait F2 F2/blind
 		F2/refused F2/seeds F2/wait F2gov F2gov/gentle F2gov/refused F2gov/seeds F2gov/wait F2govblind
@@ -208,6 +209,63 @@ D1a  301 B   2795 B  0.108x  3            <= 300 B              short  a large t
 	}
 }
 
+func TestMarkdown(t *testing.T) {
+	fakeRows(t)
+	var out, complaint strings.Builder
+	if code := run([]string{"-markdown", "-passes", "2"}, &out, &complaint); code != 0 || complaint.Len() > 0 {
+		t.Fatalf("exit code %d, %s", code, &complaint)
+	}
+	heading, table, _ := strings.Cut(out.String(), "\n\n")
+	if want := regexp.MustCompile(`^\d{4}-\d\d-\d\d, \d+ x [^|]+, ` + runtime.GOOS + "/" + runtime.GOARCH + ", " + regexp.QuoteMeta(runtime.Version()) + ", -passes 2$"); !want.MatchString(heading) {
+		t.Errorf("the heading is %q", heading)
+	}
+	want := `
+| row | ours | peer | ratio | allocations | target | ok | what, beside which peer |
+|---|--:|--:|--:|--:|---|---|---|
+| B9 | 10 ns | 500 ns | 0.02x | 0 | <= 0.1x, <= 0 allocs | ok | a fast thing; a slow thing |
+| B10 | 400 ns | 200 ns | 2x | 7 | - | - | round trip; reference |
+| D1a | 301 B | 2795 B | 0.108x | 3 | <= 300 B | short | a large thing; a thing |
+`
+	if got := "\n" + table; got != want {
+		t.Errorf("got%s\nwant%s", got, want)
+	}
+}
+
+func TestQuantityText(t *testing.T) {
+	for _, c := range []struct {
+		v    float64
+		unit string
+		want string
+	}{
+		{0, "ns", "0 ns"}, {4.4, "ns", "4.4 ns"}, {63.44, "ns", "63.4 ns"}, {173.2, "ns", "173 ns"}, {9999, "ns", "9999 ns"},
+		{10_000, "ns", "10 µs"}, {999_000, "ns", "999 µs"}, {1e6, "ns", "1 ms"}, {1e7, "ns", "10 ms"}, {4.0312e9, "ns", "4.03 s"}, {6e10, "ns", "60 s"}, {1e15, "ns", "1000000 s"},
+		{1455, "B", "1455 B"}, {27_914_240, "B", "27.9 MB"}, {26_804, "calls", "26804 calls"}, {8.5, "calls", "8.5 calls"},
+	} {
+		if got := quantityText(c.v, c.unit); got != c.want {
+			t.Errorf("%v %s: got %s, want %s", c.v, c.unit, got, c.want)
+		}
+	}
+}
+
+func TestProcessor(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"processor\t: 0\nmodel\t\t: 2\nmodel name\t: AMD EPYC 7|2\nmodel name\t: other\n", "AMD EPYC 7/2"},
+		{"processor\t: 0\nBogoMIPS\t: 50.00\n", "processors"},
+		{"model name\t:\n", "processors"},
+	} {
+		file := t.TempDir() + "/cpuinfo"
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := processor(file); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+	if got := processor(t.TempDir() + "/none"); got != "processors" {
+		t.Errorf("without a file: got %q", got)
+	}
+}
+
 func TestJSON(t *testing.T) {
 	fakeRows(t)
 	var out, complaint strings.Builder
@@ -258,6 +316,7 @@ func TestFlags(t *testing.T) {
 		{"-rows B9,", `bench: there is no row ""`},
 		{"-rows B", `bench: there is no row "B"; there are`},
 		{"-turbo", "bench: flag provided but not defined: -turbo"},
+		{"-json -markdown", "bench: -json and -markdown are two forms"},
 		{"-passes 0", "bench: -passes is 0, want 1 to 1000"},
 		{"-passes many", `bench: invalid value "many" for flag -passes`},
 		{"-rows", "bench: flag needs an argument: -rows"},

@@ -15,7 +15,8 @@ import (
 // when a million wait in 100,000 lanes. The peer is the same governor with 1,000
 // in 100 lanes, as often as it takes for a million. In Q1 each lane is a tenant's
 // of its own; in Q1mixed there are also four priorities, two weights and costs from
-// 1 to 10. Nothing is collected while the time is taken.
+// 1 to 10, for which lanes are in heaps, and those of 100,000 lanes are in no cache: it
+// may cost half as much again. Nothing is collected while the time is taken.
 func init() {
 	const n = 1_000_000
 	plain := func(i int) governor.Ask { return governor.Ask{Tenant: "tenant-" + strconv.Itoa(i)} }
@@ -25,12 +26,13 @@ func init() {
 	for _, r := range []struct {
 		id, what string
 		ask      func(i int) governor.Ask
+		most     float64 // times the peer
 	}{
-		{"Q1", "submit to end, 1,000,000 queued in 100,000 lanes", plain},
-		{"Q1mixed", "Q1 with priorities, weights and costs", mixed},
+		{"Q1", "submit to end, 1,000,000 queued in 100,000 lanes", plain, 2},
+		{"Q1mixed", "Q1 with priorities, weights and costs", mixed, 3},
 	} {
 		add(row{
-			id: r.id, what: r.what, peer: "1,000 queued in 100 lanes", unit: "ns", target: []bound{{ratio, 2}},
+			id: r.id, what: r.what, peer: "1,000 queued in 100 lanes", unit: "ns", target: []bound{{ratio, r.most}},
 			measure: func(passes int) ([]sample, error) {
 				samples := make([]sample, min(passes, 3))
 				for i := range samples {

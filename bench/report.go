@@ -37,7 +37,7 @@ func judge(r row, samples []sample) result {
 		return median(v)
 	}
 	res := result{
-		Row: r.id, Peer: r.peer, Unit: r.unit, Target: "-", what: r.what,
+		Row: r.id, Peer: r.peer, Unit: r.unit, Target: r.targetText(), what: r.what,
 		Ours:   round(of(func(s sample) float64 { return s.ours }), 1),
 		PeerNS: round(of(func(s sample) float64 { return s.peer }), 1),
 		Ratio:  round(of(func(s sample) float64 { return s.ours / s.peer }), 3),
@@ -46,13 +46,11 @@ func judge(r row, samples []sample) result {
 	if len(r.target) == 0 {
 		return res
 	}
-	var texts []string
 	ok := true
 	for _, b := range r.target {
-		texts = append(texts, b.text(r.unit))
 		ok = ok && []float64{ratio: res.Ratio, amount: res.Ours, allocs: res.Allocs}[b.of] <= b.most
 	}
-	res.Target, res.OK = strings.Join(texts, ", "), &ok
+	res.OK = &ok
 	return res
 }
 
@@ -88,12 +86,37 @@ func writeTable(w io.Writer, results []result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "row\tours\tpeer\tratio\tallocations\ttarget\tok\twhat, beside which peer")
 	for _, r := range results {
-		verdict := "-"
-		if r.OK != nil {
-			verdict = map[bool]string{true: "ok", false: "short"}[*r.OK]
-		}
-		fmt.Fprintf(t, "%s\t%.0f %s\t%.0f %s\t%.3gx\t%g\t%s\t%s\t%s; %s\n",
-			r.Row, r.Ours, r.Unit, r.PeerNS, r.Unit, r.Ratio, r.Allocs, r.Target, verdict, r.what, r.Peer)
+		fmt.Fprintln(t, strings.Join(r.cells(), "\t"))
 	}
 	return t.Flush()
+}
+
+// cells are a row of the table for people.
+func (r *result) cells() []string {
+	verdict := "-"
+	if r.OK != nil {
+		verdict = map[bool]string{true: "ok", false: "short"}[*r.OK]
+	}
+	return []string{
+		r.Row, quantityText(r.Ours, r.Unit), quantityText(r.PeerNS, r.Unit), fmt.Sprintf("%.3gx", r.Ratio),
+		fmt.Sprintf("%g", r.Allocs), r.Target, verdict, r.what + "; " + r.Peer,
+	}
+}
+
+// larger has the units that follow those of the rows, each a thousand of the one before.
+var larger = map[string][]string{"ns": {"µs", "ms", "s"}, "B": {"kB", "MB", "GB"}}
+
+// quantityText is v with a unit that is easy to read. Four digits of the row's own are.
+func quantityText(v float64, unit string) string {
+	most := 1e4
+	for _, next := range larger[unit] {
+		if v < most {
+			break
+		}
+		v, unit, most = v/1000, next, 1000
+	}
+	if v < 100 {
+		return fmt.Sprintf("%.3g %s", v, unit)
+	}
+	return fmt.Sprintf("%.0f %s", v, unit)
 }

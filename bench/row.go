@@ -12,7 +12,7 @@ type row struct {
 	id   string // a letter and a number, then what tells its family apart: "D1a", "B1/64"
 	what string // in a few words
 	peer string // what it is compared with
-	unit string // of ours and peer: "ns" or "B"
+	unit string // of ours and peer: "ns", "B", "calls" or "seeds"
 
 	// target is what it must reach, all of it; none: an orientation.
 	target []bound
@@ -102,6 +102,18 @@ const (
 	allocs                 // allocations per operation
 )
 
+// targetText is r's target as tables have it.
+func (r *row) targetText() string {
+	if len(r.target) == 0 {
+		return "-"
+	}
+	var texts []string
+	for _, b := range r.target {
+		texts = append(texts, b.text(r.unit))
+	}
+	return strings.Join(texts, ", ")
+}
+
 func (b bound) text(unit string) string {
 	switch b.of {
 	case ratio:
@@ -109,5 +121,5 @@ func (b bound) text(unit string) string {
 	case allocs:
 		return fmt.Sprintf("<= %g allocs", b.most)
 	}
-	return fmt.Sprintf("<= %g %s", b.most, unit)
+	return "<= " + quantityText(b.most, unit)
 }
