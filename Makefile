@@ -63,7 +63,9 @@ tidy-check:
 
 # go vet compiles every dependency for the system and type-checks the rest, with tests.
 cross: ## vet the root module for other systems
-	@rc=0; for p in $(PLATFORMS); do echo "-- $$p: go vet"; GOOS=$${p%/*} GOARCH=$${p#*/} go vet ./... || rc=1; done; exit $$rc
+	@rc=0; for p in $(PLATFORMS); do \
+		if [ "$${CROSS_UNTIL-}" ] && [ "$$(date +%s)" -ge "$$CROSS_UNTIL" ]; then echo "-- $$p is left out: there is no time"; continue; fi; \
+		echo "-- $$p: go vet"; GOOS=$${p%/*} GOARCH=$${p#*/} go vet ./... || rc=1; done; exit $$rc
 
 workspace: ## check that go.work joins every module and builds from the root
 	@have=$$(for m in $(MODULES); do (cd $$m && go list -m); done | sort); joined=$$(GOWORK= go list -m | sort); \
