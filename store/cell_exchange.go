@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,9 +178,13 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		c.fresh, c.hinted = -1, true
 	}
 	if c.share != nil {
-		c.quota = c.share.limits
+		quota := it.Limits // which the share may have changed since
 		if a.Limits != nil {
-			c.quota = a.Limits
+			quota = a.Limits
+		}
+		if !slices.Equal(quota, c.quota) {
+			c.quota = quota
+			c.part(time.Now())
 		}
 	}
 	was := c.frozen(now)

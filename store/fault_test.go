@@ -208,20 +208,3 @@ func TestALeaseBeginsWhenItIsAskedFor(t *testing.T) {
 		}
 	})
 }
-
-// A process that has just begun may be the next life of one that used its part.
-func TestAPartOfItsOwnBeginsUsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &faulty{Store: memory(t), fate: func() fate { return lost }}
-		s := syncer(t, store.SyncerConfig{Store: m, Outage: store.SafeShare, Nodes: 2})
-		defer s.Close()
-		sh := share(t, s, store.Limit{Quota: 100, Per: time.Second, Transit: -1})
-		if sh.Wait(time.Now(), "", 1) == 0 {
-			t.Error("a part that another life may have used")
-		}
-		time.Sleep(1100 * time.Millisecond)
-		if sh.Wait(time.Now(), "", 1) != 0 {
-			t.Error("no part when a Per is over")
-		}
-	})
-}

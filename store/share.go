@@ -59,7 +59,7 @@ type sharing struct {
 	asked   []Limit // as configured
 	limits  []Limit // what the store is to grant
 	version uint64
-	own     []limiter.QuotaConfig // what this process may use without it
+	own     []Limit // what this process may use without it, while limits are in force
 	keys    map[string]*cell
 	warned  bool // it was logged that other limits are in force
 	refs    int
@@ -107,6 +107,9 @@ func (s *Syncer) Share(cfg ShareConfig) (*Share, error) {
 	default:
 		if sh.version > old.version {
 			old.version, old.asked, old.limits, old.own, old.warned = sh.version, sh.asked, sh.limits, sh.own, false
+			for _, c := range old.keys {
+				c.part(time.Now())
+			}
 		}
 		sh = old
 	}
@@ -126,23 +129,50 @@ func (sh *Share) Close() {
 	}
 }
 
-// part divides the limits into what the store grants and what each process has.
+// part divides the limits into what the store grants and what each process has. Of a
+// Bucket that is a part of Burst, too, of which at least half is left.
 func (sh *sharing) part(part float64, nodes int) error {
-	for i := range sh.limits {
-		l := sh.limits[i].Fill()
-		own := int64(part * float64(l.Quota) / float64(nodes))
-		if l.Quota -= own * int64(nodes); l.Quota < 1 {
-			return fmt.Errorf("store: SyncerConfig.Part leaves nothing of ShareConfig.Limits[%d].Quota, %d", i, sh.limits[i].Quota)
+	limits := slices.Clone(sh.asked)
+	var parts []Limit
+	for i := range limits {
+		l := limits[i].Fill()
+		own := l
+		own.Quota, own.Burst = int64(part*float64(l.Quota)/float64(nodes)), 0
+		if l.Quota -= own.Quota * int64(nodes); l.Quota < 1 {
+			return fmt.Errorf("store: SyncerConfig.Part leaves nothing of ShareConfig.Limits[%d].Quota, %d", i, limits[i].Quota)
 		}
-		if own == 0 { // of one limit nothing: then none of all
-			sh.own, sh.limits = nil, slices.Clone(sh.asked)
+		if l.Kind == Bucket {
+			own.Burst = min(own.Quota, max(1, int64(part*float64(l.Burst)/float64(nodes))))
+			l.Burst -= own.Burst * int64(nodes)
+			l.Burst = min(l.Burst, l.Quota)
+		}
+		if own.Quota == 0 || l.Kind == Bucket && 2*l.Burst < limits[i].Fill().Burst { // of one limit nothing: then none of all
 			return nil
 		}
-		l.Burst = min(l.Burst, l.Quota)
-		sh.limits[i] = l
-		sh.own = append(sh.own, limiter.QuotaConfig{Limit: int(own), Per: l.Per, Margin: max(1, l.Transit), MaxKeys: 1})
+		limits[i] = l
+		parts = append(parts, own)
 	}
+	sh.limits, sh.own = limits, parts
 	return nil
+}
+
+// spent returns a limiter by which one process uses all of l, which is a part, and of which
+// everything is used at now.
+func (l Limit) spent(now time.Time) (limiter.Counter, error) {
+	margin := max(1, l.Transit)
+	if l.Kind != Bucket || l.Burst == l.Quota {
+		c, err := limiter.NewQuota(limiter.QuotaConfig{Limit: int(l.Quota), Per: l.Per, Margin: margin, MaxKeys: 1})
+		if err == nil {
+			c.Drain(now, "")
+		}
+		return c, err
+	}
+	rate := float64(l.Quota-l.Burst) / (l.Per + margin).Seconds()
+	c, err := limiter.NewBucket(limiter.BucketConfig{Rate: rate, Burst: int(l.Burst), MaxKeys: 1})
+	if err == nil {
+		c.Take(now, "", int(l.Quota)) // a debt that takes Per to pay
+	}
+	return c, err
 }
 
 // cell returns that of key, nil when there is no room. The caller holds mu.
@@ -153,16 +183,27 @@ func (sh *sharing) cell(key string, now time.Time) *cell {
 	}
 	c = sh.s.cell(KeyFor(sh.name, throttle.Scope{Level: sh.per, Key: key}.String()))
 	c.share, c.quota, c.name = sh, sh.limits, key
-	for _, q := range sh.own {
-		l, err := limiter.NewQuota(q)
-		if err != nil { // a Limit is within what it takes
-			continue
-		}
-		l.Drain(now, "") // an earlier process may have used it
-		c.own = append(c.own, l)
-	}
+	c.part(now)
 	sh.keys[key] = c
 	return c
+}
+
+// part gives c its part anew, or none if other limits are in force, from which the store
+// keeps nothing back for it. It begins used: an earlier process may have used it, and of
+// what was in force before, all. The caller holds mu.
+func (c *cell) part(now time.Time) {
+	c.own = nil
+	if !slices.Equal(c.quota, c.share.limits) {
+		return
+	}
+	for _, l := range c.share.own {
+		own, err := l.spent(now)
+		if err != nil { // cannot be: l is within what a limiter takes
+			c.own = nil
+			return
+		}
+		c.own = append(c.own, own)
+	}
 }
 
 // cell returns that of a key of the store, a new one if there is none. The caller

@@ -212,11 +212,8 @@ func (sh *Share) Rate(now time.Time, key string) float64 {
 func (sh *Share) Quota(now time.Time, key string) (q throttle.Quota, ok bool) {
 	sh.s.mu.Lock()
 	defer sh.s.mu.Unlock()
-	limits := sh.limits
-	if len(sh.own) > 0 {
-		limits = sh.asked // what the store grants is less than all that there is
-	}
-	if c := sh.keys[key]; c != nil && len(sh.own) == 0 {
+	limits := sh.asked // of which the store may grant a part
+	if c := sh.keys[key]; c != nil && len(c.own) == 0 {
 		limits = c.quota
 	}
 	least := 0.

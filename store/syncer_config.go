@@ -19,8 +19,12 @@ const (
 
 	// SafeShare gives each of Nodes processes a part of its own of every limit:
 	// Part/Nodes of it, which it may use at any time. The store grants the rest, so
-	// that together they are never more than the limit. Slots have no part: with
-	// them it is as Closed.
+	// that together they are never more than the limit. For that it has to be told:
+	// who has heard that the store has other limits in force than it has itself, of a
+	// later Version or of processes with another Outage, has no part, as with Closed;
+	// so has a limit of which the part is less than a permit, or less than one of a
+	// Bucket's Burst with half of that left, and so have Slots. A process that has
+	// heard nothing of a key believes that its own limits are in force.
 	SafeShare
 
 	// Open lets everything pass, each call with an event Unguarded. The limit is
