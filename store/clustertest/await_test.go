@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/flyball-go/flyball/internal/judge"
@@ -31,15 +30,18 @@ type notes struct {
 	read int64
 }
 
-// written is what name has written down so far.
-func (c *cluster) written(name string) *judge.History {
+// written is what name has written down so far, of the first job.
+func (c *cluster) written(name string) *judge.History { return c.writtenOf(c.vendor.job, name) }
+
+func (c *cluster) writtenOf(j *job, name string) *judge.History {
 	c.t.Helper()
-	n := c.notes[name]
+	file := c.file(name, j)
+	n := c.notes[file]
 	if n == nil {
 		n = new(notes)
-		c.notes[name] = n
+		c.notes[file] = n
 	}
-	f, err := os.Open(filepath.Join(c.dir, name+".jsonl"))
+	f, err := os.Open(file)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -56,25 +58,49 @@ func (c *cluster) written(name string) *judge.History {
 	return &n.History
 }
 
-// history is what everybody has written down so far. The vendor's comes first: so what
-// came before a call is there if the call is.
-func (c *cluster) history() *judge.History {
+// history is what everybody has written down so far, of the first job.
+func (c *cluster) history() *judge.History { return c.historyOf(c.vendor.job) }
+
+// historyOf is that of a job. The vendor's comes first: so what came before a call is there
+// if the call is.
+func (c *cluster) historyOf(j *job) *judge.History {
 	h := new(judge.History)
-	h.Records = append(h.Records, c.written("vendor").Records...)
+	h.Records = append(h.Records, c.writtenOf(j, "vendor").Records...)
 	for i := range c.born {
-		h.Records = append(h.Records, c.written(name(i+1)).Records...)
+		h.Records = append(h.Records, c.writtenOf(j, name(i+1)).Records...)
 	}
 	return h
 }
 
-// allCall waits until each replica has made a call from now on.
+// forget has nothing be written down, of those who write nothing just now.
+func (c *cluster) forget() {
+	c.t.Helper()
+	for file := range c.notes {
+		if err := os.Truncate(file, 0); err != nil { // who appends to it begins anew
+			c.t.Fatal(err)
+		}
+	}
+	clear(c.notes)
+}
+
+// allCall waits until each replica has made a call of each job from now on.
 func (c *cluster) allCall() error {
 	from := clock()
 	for _, m := range c.members {
 		if m.dead {
 			continue
 		}
-		err := await(m.name+" makes a call", func() bool { return c.written("vendor").Arrived(m.name, from, 1<<62) > 0 })
+		if err := c.calls(m, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// calls waits until m has made a call of each job from from on.
+func (c *cluster) calls(m *member, from int64) error {
+	for _, v := range c.vendors {
+		err := await(m.name+" makes a call of "+v.job.host(), func() bool { return c.writtenOf(v.job, "vendor").Arrived(m.name, from, 1<<62) > 0 })
 		if err != nil {
 			return err
 		}

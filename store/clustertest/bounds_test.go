@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/flyball-go/flyball/internal/judge"
@@ -57,71 +58,126 @@ func (l *lateness) sum() time.Duration {
 // stalls. Who is always too late is caught at the last of them.
 const tries = 5
 
+const (
+	slots  = 6
+	hold   = 100 * time.Millisecond // how long a call has its slot, at the vendor
+	prompt = 100 * time.Millisecond // how late a call may be that has one, and counts as it arrives
+)
+
 // slotsOfTheKilled has one of three replicas killed that hold all slots.
 func slotsOfTheKilled() scenario {
-	const slots = 6
 	const ttl = 3 * time.Second // a replica may stall for half of it
 	return scenario{
 		name:     "slots of the killed",
 		controls: append(with(slotsForMe), control{name: "kept for a minute", breaks: func(s *scenario) { s.template.TTL = time.Minute }}),
-		template: replica{Slots: slots, TTL: ttl, Every: 5 * time.Millisecond},
-		vendor:   judge.Config{Slots: slots, Hold: 100 * time.Millisecond},
+		template: replica{job: job{Slots: slots, Every: 5 * time.Millisecond}, TTL: ttl},
 		round: func(c *cluster) error {
-			var took time.Duration
-			for range tries {
-				if took > 0 {
-					c.replace(0)
-				}
-				// A new store believes first what nodes say they hold.
-				from, dies := clock(), c.members[0].name
-				err := await("three replicas make six calls at once, the one that dies among them", func() bool {
-					return c.most(from) >= slots && c.written("vendor").Arrived(dies, from, 1<<62) > 0
-				})
-				if err != nil {
-					return err
-				}
-				if c.vendor.Tally().Crowded > 0 {
-					return nil // that is worse
-				}
-				before := late.sum()
-				c.kill(c.members[0])
-				killed := clock()
-				if c.control {
-					time.Sleep(2 * (ttl + time.Second))
-				} else if err := await("two make six calls at once", func() bool { return c.most(killed) >= slots }); err != nil {
-					return err
-				}
-				most := c.most(killed)
-				took = time.Duration(clock() - killed)
-				if most < slots {
-					return fmt.Errorf("%d calls at once %v after one replica was killed, want %d", most, took, slots)
-				}
-				if took <= ttl+time.Second+late.sum()-before {
-					c.t.Logf("all slots are used %v after one replica was killed", took)
-					return nil
-				}
+			took, err := c.slotsBack(c.vendor, 0, ttl)
+			if took > 0 && err == nil {
+				c.t.Logf("all slots are used %v after one replica was killed", took)
 			}
-			return fmt.Errorf("all slots are used %v after one replica was killed, want %v", took, ttl+time.Second)
-		},
-		last: func(c *cluster) error {
-			if n := c.vendor.Tally().Crowded; n > 0 {
-				return fmt.Errorf("%d calls were more than %d at once", n, slots)
-			}
-			return nil
+			return err
 		},
 	}
 }
 
+// slotsOfTheStopped has one of three replicas stopped that hold all slots, until the others
+// use them.
+func slotsOfTheStopped() scenario {
+	return scenario{
+		name: "slots of the stopped", controls: with(forever),
+		template: replica{job: job{Slots: slots, Every: 5 * time.Millisecond}, TTL: 3 * time.Second},
+		round: func(c *cluster) error {
+			m := c.members[0]
+			if err := c.stopWithSlots(c.vendor, m); err != nil {
+				return err
+			}
+			from := clock()
+			err := await("the others make six calls at once", func() bool { return c.most(c.vendor, from) >= slots })
+			goOnAlone(m)
+			if err != nil {
+				return err
+			}
+			return c.calls(m, clock())
+		},
+	}
+}
+
+// stopWithSlots stops m at a time at which it uses some slots of v, when all have been
+// used: a new store believes first what nodes say they hold.
+func (c *cluster) stopWithSlots(v *vendor, m *member) error {
+	from := clock()
+	return await("replicas make six calls at once, "+m.name+" among them", func() bool {
+		if c.most(v, from) < slots {
+			return false
+		}
+		m.stop()
+		if c.underWay(v, m) > 0 {
+			return true
+		}
+		m.signal(syscall.SIGCONT)
+		return false
+	})
+}
+
+// underWay is how many calls to v m has not finished.
+func (c *cluster) underWay(v *vendor, m *member) (n int) {
+	for _, r := range c.writtenOf(v.job, m.name).Records {
+		switch r.Kind {
+		case judge.Begin:
+			n++
+		case judge.Finish:
+			n--
+		}
+	}
+	return n
+}
+
+// slotsBack kills the i-th replica, and returns how long it took the others to use all
+// slots of v, if they did in time.
+func (c *cluster) slotsBack(v *vendor, i int, ttl time.Duration) (took time.Duration, err error) {
+	for range tries {
+		if c.members[i].dead {
+			c.members[i].proxy.Close()
+			c.members[i] = c.birth()
+		}
+		if err := c.stopWithSlots(v, c.members[i]); err != nil {
+			return 0, err
+		}
+		if c.control && v.Tally().Crowded > 0 { // which is worse, and for the judge
+			c.members[i].signal(syscall.SIGCONT)
+			return 0, nil
+		}
+		before := late.sum()
+		c.kill(c.members[i])
+		killed := clock()
+		if c.control {
+			time.Sleep(2 * (ttl + time.Second))
+		} else if err := await("the others make six calls at once", func() bool { return c.most(v, killed) >= slots }); err != nil {
+			return 0, err
+		}
+		most := c.most(v, killed)
+		took = time.Duration(clock() - killed)
+		if most < slots {
+			return took, fmt.Errorf("%d calls at once %v after one replica was killed, want %d", most, took, slots)
+		}
+		if took <= ttl+time.Second+late.sum()-before {
+			return took, nil
+		}
+	}
+	return took, fmt.Errorf("all slots are used %v after one replica was killed, want %v", took, ttl+time.Second)
+}
+
 // most is how many calls those who live have had under way at once, that began from
 // from on, as far as is written down.
-func (c *cluster) most(from int64) (most int) {
+func (c *cluster) most(v *vendor, from int64) (most int) {
 	var rs []judge.Record
 	for _, m := range c.members {
 		if m.dead {
 			continue
 		}
 		began := make(map[int64]bool)
-		for _, r := range c.written(m.name).Records {
+		for _, r := range c.writtenOf(v.job, m.name).Records {
 			if r.Kind == judge.Begin && r.At >= from {
 				began[r.ID] = true
 				rs = append(rs, r)
@@ -143,14 +199,20 @@ func (c *cluster) most(from int64) (most int) {
 	return most
 }
 
-// cooldown has the vendor ask one replica for a pause, of which no other gets a hint.
+// cooldown has the vendor ask one replica for a pause, of which no other gets a hint. They
+// have the default configuration, which asks once a second.
 func cooldown() scenario {
 	const within, pause = 1100 * time.Millisecond, 6 * time.Second
 	return scenario{
-		name: "a pause without hints", controls: with(unheard),
-		template: replica{Limit: window(), Deaf: true},
+		name:     "a pause without hints",
+		controls: append(with(unheard), control{name: "asked for too rarely", breaks: func(s *scenario) { s.template.Interval = ttl / 3 }}),
+		template: replica{job: job{Limit: window()}, Defaults: true, Deaf: true},
 		round: func(c *cluster) error {
 			var took time.Duration
+			tries := tries
+			if c.control {
+				tries = 1 // who is lucky has another round
+			}
 			for range tries {
 				began, before := clock(), late.sum()
 				c.vendor.Pause(pause)

@@ -72,6 +72,8 @@ func (b *broken) Exchange(ctx context.Context, node store.Node, items []store.It
 		switch {
 		case b.how == forever && a.Granted > 0:
 			a.ValidFor = time.Hour
+		case b.how == forever && a.Held > 0:
+			a.SlotsFor = time.Hour
 		case b.how == leaks:
 			a.Granted = (a.Granted + 2) / 3
 		case b.how == onRetry && again[i] && items[i].Want > 0:

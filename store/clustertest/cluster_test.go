@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,8 +24,8 @@ type cluster struct {
 	t        *testing.T
 	dir      string
 	server   *server
-	vendor   *judge.Vendor
-	log      *os.File
+	vendors  []*vendor // of the template's jobs
+	vendor   *vendor   // of the first
 	template replica
 	tune     func(i int, r *replica) // what is different of the i-th, from 1
 	members  []*member
@@ -33,6 +34,13 @@ type cluster struct {
 	killed   map[string]bool
 	notes    map[string]*notes
 	control  bool // something is broken
+}
+
+// vendor is whom a job calls.
+type vendor struct {
+	*judge.Vendor
+	job *job
+	log *os.File
 }
 
 // member is a replica that runs.
@@ -45,18 +53,28 @@ type member struct {
 	dead  bool
 }
 
-// begin starts n replicas that are as template says, and returns when all are ready.
+// begin starts n replicas that are as template says, and returns when all are ready. cfg is
+// that of a vendor without slots.
 func begin(t *testing.T, s *server, n int, template replica, tune func(int, *replica), cfg judge.Config) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), server: s, template: template, tune: tune, killed: make(map[string]bool), notes: make(map[string]*notes)}
-	var err error
-	if c.log, err = os.Create(filepath.Join(c.dir, "vendor.jsonl")); err != nil {
-		t.Fatal(err)
+	for _, j := range template.jobs() {
+		cfg := cfg
+		if j.Slots > 0 {
+			cfg.Slots, cfg.Hold = j.Slots, hold
+		}
+		log, err := os.OpenFile(c.file("vendor", j), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Log = log
+		v, err := judge.Start(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.vendors = append(c.vendors, &vendor{v, j, log})
 	}
-	cfg.Log = c.log
-	if c.vendor, err = judge.Start(cfg); err != nil {
-		t.Fatal(err)
-	}
+	c.vendor = c.vendors[0]
 	t.Cleanup(func() {
 		if t.Failed() {
 			c.show()
@@ -67,8 +85,10 @@ func begin(t *testing.T, s *server, n int, template replica, tune func(int, *rep
 			}
 			m.proxy.Close()
 		}
-		c.vendor.Close()
-		c.log.Close()
+		for _, v := range c.vendors {
+			v.Close()
+			v.log.Close()
+		}
 	})
 	if err := s.unused(); err != nil {
 		t.Fatal(err)
@@ -95,6 +115,14 @@ func (c *cluster) show() {
 // name is that of the i-th replica, from 1.
 func name(i int) string { return fmt.Sprintf("r%d", i) }
 
+// file is what name, a replica or the vendor, writes down of a job.
+func (c *cluster) file(name string, j *job) string {
+	if j.Job != "" {
+		name += "." + j.Job
+	}
+	return filepath.Join(c.dir, name+".jsonl")
+}
+
 // birth starts another replica, and returns when it is ready.
 func (c *cluster) birth() *member {
 	c.t.Helper()
@@ -119,7 +147,10 @@ func (c *cluster) conceive() *member {
 		c.tune(c.born, &r)
 	}
 	m := &member{name: name(c.born)}
-	r.Name, r.Vendor, r.History = m.name, c.vendor.URL(), filepath.Join(c.dir, m.name+".jsonl")
+	r.Name, r.Beside = m.name, slices.Clone(r.Beside)
+	for i, j := range r.jobs() {
+		j.Vendor, j.History = c.vendors[i].URL(), c.file(m.name, j)
+	}
 	var err error
 	if m.proxy, err = faultproxy.Listen(c.server.addr); err != nil {
 		c.t.Fatal(err)
@@ -192,6 +223,18 @@ func (c *cluster) next() *member {
 	return c.members[c.turn%len(c.members)]
 }
 
+// ask sends a replica a line, and returns its answer.
+func (m *member) ask(line string) (string, error) {
+	io.WriteString(m.stdin, line+"\n")
+	killer := time.AfterFunc(patience, func() { m.signal(syscall.SIGKILL) })
+	defer killer.Stop()
+	answer, err := m.said.ReadString('\n')
+	if err != nil {
+		err = fmt.Errorf("%s does not answer %q: %w", m.name, line, err)
+	}
+	return answer, err
+}
+
 // tell sends all replicas a line.
 func (c *cluster) tell(line string) {
 	for _, m := range c.members {
@@ -231,7 +274,7 @@ func (c *cluster) alive() (names []string) {
 
 // note writes an event of the test's own into the history.
 func (c *cluster) note(r judge.Record) {
-	w := judge.NewWriter(c.log, "test")
+	w := judge.NewWriter(c.vendor.log, "test")
 	w.Write(r)
 }
 

@@ -8,6 +8,15 @@
 // Each fault has controls: the same with a store that breaks one promise, or with
 // somebody who breaks the rules, which the judge has to catch. Only what a primary of a
 // Cluster takes with it is controlled elsewhere, in redisstore's tests of failovers.
+// Processes are stopped and killed with limits of each kind, and with slots.
+//
+// The soak has limits of every kind and slots at once, in the same processes and through
+// the same faults; each has a vendor of its own, and is judged by what its kind promises.
+// Every minute, or in a long one every five, all rest. What they did is judged then and
+// forgotten, so that a soak may be long; and goroutines and file descriptors have to be as
+// many as when the process was new, but for a few connections that a pool may keep. The
+// memory at these times is in the result, with its slope, which of a soak of an hour or
+// more has to be at most 1 MiB per hour.
 //
 // What has to happen is waited for, so that a slow machine needs longer, and is not at
 // fault. What has to happen in time is allowed as much more as timers are late meanwhile,

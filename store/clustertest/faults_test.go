@@ -2,9 +2,7 @@ package clustertest
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -24,62 +22,55 @@ func window() *store.Limit {
 	return &store.Limit{Kind: store.Window, Quota: quota, Per: per, Transit: transit}
 }
 
+// sliding is as much of the strict kind. Its Per is longer, as permits last for a 32nd of it
+// at most, which has to be enough for a round trip: on MySQL it hardly is.
+func sliding() *store.Limit {
+	return &store.Limit{Kind: store.Sliding, Quota: 2 * quota, Per: 2 * per, Transit: 10 * time.Millisecond}
+}
+
+func limitOf(k store.Kind) *store.Limit {
+	switch k {
+	case store.Sliding:
+		return sliding()
+	case store.Bucket: // about as much, in grants of which some may be at hand
+		return &store.Limit{Kind: store.Bucket, Quota: 2 * quota, Per: 2 * per, Burst: 40, Lease: 400 * time.Millisecond, Transit: 10 * time.Millisecond}
+	}
+	return window()
+}
+
 func allowed(l *store.Limit) judge.Limit {
 	return judge.Limit{Quota: l.Quota, Per: l.Per, Aligned: l.Kind == store.Window}
 }
 
-// scenario is a fault, and what has to be true all the same. Its rounds begin when all
-// replicas have made a call.
-type scenario struct {
-	name     string
-	template replica
-	tune     func(i int, r *replica)
-	vendor   judge.Config
-	rounds   int // 0: 1
-	round    func(c *cluster) error
-	after    func(c *cluster) error // when the rounds are over
-	last     func(c *cluster) error // when the replicas have ended
-	controls []control
-	control  bool
-	only     string        // one kind of store; "": redis and mysql
-	timeout  time.Duration // of a Cluster's nodes
-}
+// demanding is a job of which four replicas want 125 calls a second, of 50.
+func demanding(l *store.Limit) job { return job{Limit: l, Every: 32 * time.Millisecond} }
 
-// errUntested is of a run in which what its scenario is about did not come about.
-var errUntested = errors.New("nothing was tested")
-
-// control is a way to break what a scenario is about, that the judge has to catch. There
-// are rounds until it does, as a slow machine may do too little in one of them.
-type control struct {
-	store  string            // breaks a promise, as breakIt does,
-	breaks func(s *scenario) // or something else does
-	name   string            // then
-}
-
-func with(stores ...string) (cs []control) {
-	for _, s := range stores {
-		cs = append(cs, control{store: s, name: s})
-	}
-	return cs
-}
-
-// scenarios are made anew for each run, since some count.
-func scenarios() []scenario {
-	limited := replica{Limit: window(), Every: 32 * time.Millisecond} // 125/s of four, for 50/s
-	busy := limited
+// scenarios are made anew for each run, since some count. kind is that of the limits of
+// those that there are for several.
+func scenarios(kind store.Kind) []scenario {
+	limited := replica{job: demanding(window())}
+	wanted := replica{job: demanding(limitOf(kind))}
+	busy := wanted
 	busy.Every = 8 * time.Millisecond // so that what is granted beside the quota is used beside all of it
+	unhurried := replica{job: steady(limitOf(kind))}
+	few, some, many := 2, 6, 24
+	if kind != store.Window { // most of these come beside those
+		few, some, many = 1, 3, 12
+	}
+	both := []store.Kind{store.Window, store.Sliding}
+	all := []store.Kind{store.Sliding, store.Bucket, store.Window}
 	uses := func(part float64) func(c *cluster) error {
 		return func(c *cluster) error { return c.uses(part) }
 	}
 	return []scenario{
 		{name: "no fault", template: limited, round: uses(0.75), controls: with(leaks)}, // of what 9/10 of a window may be used for
-		stopped(),
-		{name: "killed", template: limited, controls: with(alone), rounds: 6, round: func(c *cluster) error {
+		stopped(limitOf(kind), all),
+		{name: "killed", kinds: all, template: wanted, controls: with(alone), rounds: some, round: func(c *cluster) error {
 			time.Sleep(rand.N(per / 2))
 			c.replace(c.born % len(c.members))
 			return c.allCall()
 		}},
-		{name: "swallowed answers", template: busy, controls: with(onRetry), rounds: 24, round: func(c *cluster) error {
+		{name: "swallowed answers", kinds: both, template: busy, controls: with(onRetry), rounds: many, round: func(c *cluster) error {
 			m := c.next()
 			before := m.proxy.Swallowed()
 			m.proxy.Set(faultproxy.Fault{DropAnswers: true})
@@ -105,9 +96,9 @@ func scenarios() []scenario {
 			m.proxy.Set(faultproxy.Fault{})
 			return nil
 		}, after: (*cluster).allCall},
-		{name: restarts, template: steady(), rounds: 2, round: lost((*server).restart, false), after: (*cluster).goesOn,
+		{name: restarts, kinds: both, template: unhurried, rounds: few, round: lost((*server).restart, false), after: (*cluster).goesOn,
 			controls: []control{{name: "said to be unused", breaks: func(s *scenario) { s.round = lost((*server).restart, true) }}}},
-		{name: "emptied store", only: "redis", template: steady(), rounds: 2, round: lost((*server).flush, false), after: (*cluster).goesOn,
+		{name: "emptied store", only: "redis", kinds: []store.Kind{store.Sliding}, template: unhurried, rounds: few, round: lost((*server).flush, false), after: (*cluster).goesOn,
 			controls: []control{{name: "said to be unused", breaks: func(s *scenario) { s.round = lost((*server).flush, true) }}}},
 		{name: "forgotten scripts", only: "redis", template: limited, controls: with(alone), round: func(c *cluster) error {
 			ctx, stop := context.WithCancel(c.t.Context())
@@ -133,8 +124,9 @@ func scenarios() []scenario {
 				time.Sleep(per)
 				return nil
 			}, after: uses(0.5)},
-		{name: "cancelled", template: replica{Limit: window(), Every: 16 * time.Millisecond, Cancel: true}, controls: with(leaks), round: uses(0.75)},
+		{name: "cancelled", template: replica{job: job{Limit: window(), Every: 16 * time.Millisecond, Cancel: true}}, controls: with(leaks), round: uses(0.75)},
 		slotsOfTheKilled(),
+		slotsOfTheStopped(),
 		cooldown(),
 		slotThatMoves(),
 		primaryThatDies(),
@@ -143,121 +135,27 @@ func scenarios() []scenario {
 
 const restarts = "restarted server"
 
-// verdict is what is wrong with a run of a scenario.
-func (s scenario) verdict(t *testing.T, srv *server) error {
-	if s.astray() && (runtime.GOOS != "linux" || runtime.GOARCH != "amd64") {
-		t.Skip("a process has a wall clock of its own on Linux on amd64 alone")
-	}
-	n := 4
-	if s.template.Slots > 0 {
-		n = 3
-	}
-	before := late.sum()
-	c := begin(t, srv, n, s.template, s.tune, s.vendor)
-	c.control = s.control
-	err := s.run(c)
-	h, ended := c.end()
-	t.Logf("%d calls, %d of them late, %+v, timers late by %v", h.Arrived("", 0, 1<<62), h.Late(transit), c.vendor.Tally(), late.sum()-before)
-	errs := []error{err, ended, h.Ledger(c.alive()...), s.judge(h)}
-	if s.last != nil {
-		errs = append(errs, s.last(c))
-	}
-	return errors.Join(errs...)
-}
-
-// judge is what is wrong with a history, which need not be over.
-func (s scenario) judge(h *judge.History) error {
-	errs := []error{h.Pauses(50 * time.Millisecond)}
-	if s.template.Limit != nil {
-		l := allowed(s.template.Limit)
-		errs = append(errs, h.Windows(l, transit), h.Grants(l))
-	}
-	return errors.Join(errs...)
-}
-
-// run has c go through the rounds.
-func (s scenario) run(c *cluster) error {
-	c.tell("submit 1") // who submits only what it is told to, too
-	if err := c.allCall(); err != nil {
-		return err
-	}
-	if c.control {
-		return s.untilCaught(c)
-	}
-	for range max(1, s.rounds) {
-		if err := s.round(c); err != nil {
-			return err
-		}
-	}
-	if s.after != nil {
-		return s.after(c)
-	}
-	return nil
-}
-
-// untilCaught has rounds until there is something wrong.
-func (s scenario) untilCaught(c *cluster) error {
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		if err := s.round(c); err != nil {
-			return err
-		}
-		if s.judge(c.history()) != nil || s.last != nil && s.last(c) != nil {
-			break
-		}
-	}
-	return nil
-}
-
-// server starts what s needs.
-func (s scenario) server(t *testing.T, kind string) *server {
-	t.Helper()
-	if s.name == restarts {
-		return ownServer(t, kind)
-	}
-	return startServer(t, kind, s.timeout)
-}
-
-// astray reports whether s needs goAstray.
-func (s scenario) astray() bool {
-	r := s.template
-	if s.tune != nil {
-		s.tune(1, &r)
-	}
-	return r.Astray != 0
-}
-
 func TestFaults(t *testing.T) {
-	for _, kind := range []string{"redis", "mysql", "cluster"} {
-		t.Run(kind, func(t *testing.T) {
+	for _, engine := range []string{"redis", "mysql", "cluster"} {
+		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			for i, s := range scenarios() {
-				if s.only == "" && kind == "cluster" || s.only != "" && s.only != kind {
+			for i, s := range scenarios(store.Window) {
+				if s.only == "" && engine == "cluster" || s.only != "" && s.only != engine {
 					continue
 				}
-				t.Run(s.name, func(t *testing.T) {
-					t.Parallel()
-					if err := s.verdict(t, s.server(t, kind)); err != nil {
-						t.Error(err)
-					}
-				})
-				if kind == "mysql" {
-					continue // the controls are of the judge, and not of the server
+				kinds := s.kinds
+				switch {
+				case kinds == nil:
+					kinds = []store.Kind{store.Window}
+				case engine == "mysql":
+					kinds = kinds[:1]
 				}
-				for j, c := range s.controls {
-					t.Run(s.name+", control, "+c.name, func(t *testing.T) {
-						t.Parallel()
-						s := scenarios()[i] // a new one, since some count
-						c := s.controls[j]
-						s.control = true
-						if s.template.Broken = c.store; c.breaks != nil {
-							c.breaks(&s)
-						}
-						err := s.verdict(t, s.server(t, kind))
-						if err == nil || errors.Is(err, errUntested) {
-							t.Fatalf("what is broken is not caught: %v", err)
-						}
-						t.Logf("caught: %s", short(err))
-					})
+				for _, kind := range kinds {
+					name := s.name
+					if kind != store.Window {
+						name += ", " + kind.String()
+					}
+					testScenario(t, engine, name, func() scenario { return scenarios(kind)[i] })
 				}
 			}
 		})

@@ -8,11 +8,7 @@ import (
 
 	"github.com/flyball-go/flyball/internal/judge"
 	"github.com/flyball-go/flyball/store"
-	"github.com/flyball-go/flyball/throttle"
 )
-
-// callsKey is the store's key of the replicas' Share.
-func callsKey() string { return store.KeyFor(calls, throttle.Scope{}.String()) }
 
 // operator changes the limit in the store, as somebody with a Syncer of a higher
 // Version does, and knows when: between the request and its answer.
@@ -34,7 +30,7 @@ func (o *operator) say(quota int64) error {
 	limit.Quota = quota
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	as, err := o.store.Exchange(ctx, o.node, []store.Item{{Key: callsKey(), Seq: o.version, Limits: []store.Limit{limit}, Version: o.version}})
+	as, err := o.store.Exchange(ctx, o.node, []store.Item{{Key: o.c.template.key(), Seq: o.version, Limits: []store.Limit{limit}, Version: o.version}})
 	if err == nil {
 		err = as[0].Err
 	}
@@ -67,7 +63,7 @@ func limitsThatChange() scenario {
 	var o *operator
 	have := int64(quota)
 	return scenario{
-		name: "limits that change", template: replica{Limit: window(), Every: 32 * time.Millisecond},
+		name: "limits that change", template: replica{job: demanding(window())},
 		rounds: 20,
 		round: func(c *cluster) error {
 			if o == nil {
@@ -94,7 +90,7 @@ func limitsThatChange() scenario {
 // begin, but there are grants that no limit has room for.
 func loweredLate(s *scenario) {
 	var o *operator
-	s.template = steady()
+	s.template.job = steady(window())
 	s.round = func(c *cluster) error {
 		if o == nil {
 			o = c.operator()

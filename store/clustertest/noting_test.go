@@ -16,14 +16,14 @@ import (
 // written before it is sent, since who is killed may have sent it.
 type noting struct {
 	store.Store
-	log *judge.Writer
+	logs map[string]*judge.Writer // by the key of a Share; not changed when there are keys
 }
 
 func (n *noting) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
 	sent := clock()
 	for i := range items {
 		if it := &items[i]; it.Returned > 0 {
-			n.log.Write(judge.Record{At: sent, Kind: judge.Ask, ID: int64(it.Seq), Returned: it.Returned})
+			n.logs[it.Key].Write(judge.Record{At: sent, Kind: judge.Ask, ID: int64(it.Seq), Returned: it.Returned})
 		}
 	}
 	answers, err := n.Store.Exchange(ctx, node, items)
@@ -32,7 +32,7 @@ func (n *noting) Exchange(ctx context.Context, node store.Node, items []store.It
 		it, a := &items[i], &answers[i]
 		if a.Err == nil && (a.Granted > 0 || it.Returned > 0) && len(it.Limits) > 0 {
 			until := got + int64(a.ValidFor+it.Limits[0].Fill().Transit)
-			n.log.Write(judge.Record{At: got, Kind: judge.Grant, ID: int64(it.Seq), Sent: sent, Quota: a.Granted, Until: until})
+			n.logs[it.Key].Write(judge.Record{At: got, Kind: judge.Grant, ID: int64(it.Seq), Sent: sent, Quota: a.Granted, Until: until})
 		}
 	}
 	return answers, err
@@ -42,8 +42,8 @@ func (n *noting) Exchange(ctx context.Context, node store.Node, items []store.It
 // request was found good. For that each request has a bucket of its own.
 //
 // A governor asks all limits and takes from them under one lock; so the time before the
-// last Wait of the Share is that of the permit. A process that is stopped has a call
-// that is late after that, however far it had come.
+// last Wait of the Share, or the Slots, is that of the permit. A process that is stopped
+// has a call that is late after that, however far it had come.
 type permits struct {
 	asked atomic.Int64 // before the last Wait
 	taken sync.Map     // bucket to time
@@ -60,7 +60,21 @@ func (a asked) Wait(now time.Time, key string, n int) time.Duration {
 	return a.Share.Wait(now, key, n)
 }
 
-var _ limiter.Limiter = (*permits)(nil)
+// askedSlots is Slots that are asked for permits.
+type askedSlots struct {
+	*store.Slots
+	p *permits
+}
+
+func (a askedSlots) Wait(now time.Time, key string, n int) time.Duration {
+	a.p.asked.Store(clock())
+	return a.Slots.Wait(now, key, n)
+}
+
+var (
+	_ limiter.Limiter  = (*permits)(nil)
+	_ limiter.Releaser = askedSlots{}
+)
 
 func (p *permits) Wait(time.Time, string, int) time.Duration { return 0 }
 

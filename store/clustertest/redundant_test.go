@@ -15,7 +15,7 @@ import (
 // callsSlot is the slot of a Cluster that the limit is in, and the primary that has it,
 // of those that there are.
 func (s *server) callsSlot() (slot string, primary *servers.RedisServer, all []*servers.RedisServer) {
-	slot = s.cluster[0].Must("CLUSTER", "KEYSLOT", "gov:{"+callsKey()+"}")
+	slot = s.cluster[0].Must("CLUSTER", "KEYSLOT", "gov:{"+new(job).key()+"}")
 	for _, r := range s.cluster {
 		if !strings.HasPrefix(r.Must("ROLE"), "master") {
 			continue
@@ -81,10 +81,8 @@ func slotThatMoves() scenario {
 			return move(slot, from, to)
 		})
 	}
-	moving := steady()
-	moving.Bound = time.Second
 	return scenario{
-		name: "a slot that moves", only: "cluster", template: moving, timeout: time.Minute, // no node is to replace another
+		name: "a slot that moves", only: "cluster", template: replica{job: steady(window()), Bound: time.Second}, timeout: time.Minute, // no node is to replace another
 		rounds: 2,
 		round: func(c *cluster) error {
 			return moves(c, func(slot string, from, to *servers.RedisServer) error {
@@ -112,7 +110,7 @@ func primaryThatDies() scenario {
 	const timeout = 4 * time.Second // in which nodes that only stall are not replaced
 	return scenario{
 		name: "a primary that dies", only: "cluster", timeout: timeout,
-		template: replica{Limit: window(), Every: 16 * time.Millisecond, Bound: timeout},
+		template: replica{job: job{Limit: window(), Every: 16 * time.Millisecond}, Bound: timeout},
 		round: func(c *cluster) error {
 			_, primary, before := c.server.callsSlot()
 			if primary == nil {
