@@ -127,6 +127,12 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 		// have done so just before.
 		per, wait = c.gate.limited(now, sc, int(r.cost), opening)
 	}
+	if wait != 0 && wait != limiter.Never && r.flags&dated != 0 { // others may have taken what there was when it came
+		if err := c.tooLateIn(r, now, c.gate.known(now, sc, int(r.cost))); err != nil {
+			c.drop(r, err)
+			return false
+		}
+	}
 	switch {
 	case wait == 0:
 		return true
@@ -195,6 +201,12 @@ func (c *core) broken(r *request, err error, now int64) {
 	if !c.breakerWait {
 		c.drop(r, err)
 		return
+	}
+	if after, _ := retry.RetryAfter(err); after > 0 {
+		if late := c.tooLateIn(r, now, after); late != nil {
+			c.drop(r, late)
+			return
+		}
 	}
 	c.hostAt = add(now, breakerDelay(err))
 }

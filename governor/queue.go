@@ -3,6 +3,7 @@ package governor
 import (
 	"cmp"
 	"math"
+	"time"
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
@@ -52,8 +53,8 @@ func (c *core) hopeless(r *request, sc *scopes, now int64) error {
 		if wait == limiter.Never {
 			return ErrNeverAdmissible
 		}
-		if could := add(now, wait); wait < limiter.Unsure && r.lateAt(could) {
-			return &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(could), Err: r.last()}
+		if err := c.tooLateIn(r, now, wait); err != nil {
+			return err
 		}
 	}
 	if c.breaker != nil && !c.breakerWait {
@@ -62,6 +63,15 @@ func (c *core) hopeless(r *request, sc *scopes, now int64) error {
 		}
 	}
 	return c.tooLong(r, c.gate.cooldown(sc), now)
+}
+
+// tooLateIn returns why r need not wait for something that takes so long at least, if
+// that is known: its latest start comes before.
+func (c *core) tooLateIn(r *request, now int64, wait time.Duration) error {
+	if could := add(now, wait); r.flags&dated != 0 && wait < limiter.Unsure && r.lateAt(could) {
+		return &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(could), Err: r.last()}
+	}
+	return nil
 }
 
 // tooLong returns why r cannot wait for cd.

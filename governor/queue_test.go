@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
@@ -279,6 +281,59 @@ func TestLatestStart(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	})
+}
+
+// When they came there was a permit, and no slot.
+func TestWhoCannotStartInTimeAnyMoreIsRefusedAtOnce(t *testing.T) {
+	for _, per := range []throttle.Level{throttle.Host, throttle.Bucket} {
+		bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bubble(t, func(c *governor.PlainConfig) {
+			c.Workers, c.NoPace, c.Limits = 1, true, []governor.Limit{{Per: per, Limiter: bucket}}
+		}, func(t *testing.T, g *governor.Plain) {
+			g.Pause()
+			view := func(a governor.Ask) *governor.Plain { a.Bucket = "b"; return g.With(a) }
+			start := time.Now()
+			governor.Submit(t.Context(), view(governor.Ask{Cost: 100}), "", sleep(time.Second))
+			late := governor.Submit(t.Context(), view(governor.Ask{Cost: 100, StartBy: start.Add(10 * time.Second)}), "", sleep(0))
+			var at time.Time
+			light := governor.Submit(t.Context(), view(governor.Ask{}), "", stamp(&at))
+			synctest.Wait()
+			g.Resume()
+			_, err := late.Result(t.Context())
+			since(t, "refusal", start, time.Now(), time.Second)
+			if le, ok := errors.AsType[*governor.LateError](err); !ok || !le.Could.Equal(start.Add(100*time.Second)) {
+				t.Errorf("got %v, want a *LateError that could start after 100s", err)
+			}
+			if _, err := light.Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+			since(t, "what comes after it", start, at, time.Second)
+		})
+	}
+}
+
+func TestWhoCannotStartInTimeIsNotKeptForTheBreaker(t *testing.T) {
+	b, err := breaker.New(breaker.Config{Consecutive: 1, OpenFor: backoff.Constant(time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.NoPace, c.Breaker, c.BreakerWait = 1, true, b, true }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		fails := governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+			time.Sleep(time.Second)
+			return 0, errors.New("503")
+		}))
+		late := governor.Submit(t.Context(), g.With(governor.Ask{StartBy: start.Add(10 * time.Second)}), "", sleep(0))
+		<-fails.Done()
+		_, err := late.Result(t.Context())
+		since(t, "refusal", start, time.Now(), time.Second)
+		if le, ok := errors.AsType[*governor.LateError](err); !ok || !le.Could.Equal(start.Add(61*time.Second)) {
+			t.Errorf("got %v, want a *LateError that could start after 61s", err)
+		}
 	})
 }
 
