@@ -5,11 +5,12 @@ import (
 	"github.com/flyball-go/flyball/throttle"
 )
 
-// dry is what waits for a connection. The lanes of a selector do so in its line, if it is
-// a string, where one of them is tried when the pool may have something again: to try all
-// would cost as much as there are for every connection that comes back. It belongs to
+// dry is what waits for a connection. The lanes of a selector do so in its line, if no other
+// has its text, where one of them is tried when the pool may have something again: to try
+// all would cost as much as there are for every connection that comes back. It belongs to
 // whoever has the turn. The zero value is ready.
 type dry struct {
+	exact   bool                        // no two selectors have the same text; it never changes
 	lines   map[throttle.Scope]struct{} // in which somebody waits, or did lately
 	enough  int                         // of them, until it is looked whether anybody does
 	opening sched.List                  // lanes that wait until what is being opened has started
@@ -20,7 +21,7 @@ type dry struct {
 // selector, or until at.
 func (c *core) awaitConn(l *lane, sc *scopes, at int64) {
 	d, of := &c.dry, sc[throttle.Selector]
-	if _, ok := l.sel.value.(string); !ok { // a line is named by the text, which others may have, too
+	if _, ok := l.sel.value.(string); !ok && !d.exact { // a line is named by the text, which others may have, too
 		if at == forever {
 			c.queue.Park(&l.sched, &d.others)
 		} else {

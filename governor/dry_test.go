@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,11 +31,26 @@ func narrow(t *testing.T, set func(*pool.Config[string, int]), f func(t *testing
 
 // Whenever a connection came back, all who waited for one were asked.
 func TestConnectionThatComesBackIsOfferedToOneLane(t *testing.T) {
-	narrow(t, nil, func(t *testing.T, g *Governor[string, int]) {
+	t.Run("string", func(t *testing.T) { offersToOneLane(t, "narrow") })
+	t.Run("a string of its own type", func(t *testing.T) { offersToOneLane(t, account("narrow")) })
+	t.Run("number", func(t *testing.T) { offersToOneLane(t, uint16(7)) })
+}
+
+// account is a selector with a method that does not count.
+type account string
+
+func (account) String() string { return "an account" }
+
+func offersToOneLane[S comparable](t *testing.T, sel S) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := pool.Config[S, int]{MaxPerSelector: 1, Max: 4, Open: func(context.Context, S) (int, error) { return 0, nil }}
+		g, err := New(Config[S, int]{Name: "test", Workers: 4, NoPace: true, Pool: &cfg})
+		require.NoError(t, err)
+		defer g.Close()
 		const lanes = 1000
 		var reqs []*Request[int]
 		for i := range lanes {
-			reqs = append(reqs, Submit(t.Context(), g.With(Ask{Tenant: fmt.Sprint(i)}), "narrow", func(context.Context, int) (int, error) {
+			reqs = append(reqs, Submit(t.Context(), g.With(Ask{Tenant: fmt.Sprint(i)}), sel, func(context.Context, int) (int, error) {
 				time.Sleep(time.Second)
 				return 0, nil
 			}))
@@ -45,6 +61,20 @@ func TestConnectionThatComesBackIsOfferedToOneLane(t *testing.T) {
 		}
 		require.Less(t, g.core.queue.Steps(), uint64(6*lanes))
 	})
+}
+
+// Texts are those of selectors of which no two have the same.
+func TestLinesAreNamedByTextsThatTellSelectorsApart(t *testing.T) {
+	for _, c := range []struct {
+		of   reflect.Type
+		want bool
+	}{
+		{reflect.TypeFor[string](), true}, {reflect.TypeFor[account](), true}, {reflect.TypeFor[int](), true},
+		{reflect.TypeFor[time.Month](), false}, {reflect.TypeFor[service](), false}, {reflect.TypeFor[any](), false},
+		{reflect.TypeFor[float64](), false}, {reflect.TypeFor[*int](), false},
+	} {
+		require.Equal(t, c.want, exact(c.of), c.of)
+	}
 }
 
 // Who waits for a connection does so by priority and age, and keeps nobody of another

@@ -3,6 +3,7 @@ package governor
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -46,6 +47,7 @@ func newGovernor[S comparable, C any](cfg Config[S, C], join func(*core)) (*Gove
 	}
 	c := &core{settings: s}
 	c.unnamed = c.weigh("")
+	c.dry.exact = exact(reflect.TypeFor[S]())
 	if c.queue.Ageing = float64(max(0, cfg.Ageing)); cfg.Ageing == 0 {
 		c.queue.Ageing = float64(30 * time.Second)
 	}

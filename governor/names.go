@@ -122,3 +122,14 @@ func text(sel any) string {
 	}
 	return fmt.Sprint(sel)
 }
+
+// exact reports whether no two selectors of type t have the same text.
+func exact(t reflect.Type) bool {
+	switch k := t.Kind(); {
+	case k == reflect.String: // the value itself
+		return true
+	case reflect.Bool <= k && k <= reflect.Uintptr:
+		return t.NumMethod() == 0 // none of which says something else
+	}
+	return false
+}
