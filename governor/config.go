@@ -45,10 +45,12 @@ type Config[S comparable, C any] struct {
 	// Ageing is how long a request has to wait for its priority to rise by one: it
 	// is Ask.Priority plus the time waited divided by Ageing, the time since it was
 	// submitted or, when it was attempted, since it came back. What has waited
-	// longer than all that waits in the highest priority, by Ageing for every step
-	// between the two, shares the starts with it one for one. 0 means 30 s;
-	// negative: nothing ages, and a lower priority waits for as long as anything of
-	// a higher one can start.
+	// longer than what is next in the highest priority, by Ageing for every step
+	// between the two, has its priority share the starts with that one for one
+	// until it has started. Of several lower ones that do the one of what has waited
+	// longest goes, and they take turns where that is not what is next in its
+	// priority. 0 means 30 s; negative: nothing ages, and a lower priority waits for
+	// as long as anything of a higher one can start.
 	Ageing time.Duration
 
 	// Weight is a tenant's part in what tenants share: one of weight 4 gets four

@@ -322,6 +322,33 @@ func TestWhatHasAgedSharesWithWhatIsUrgent(t *testing.T) {
 	})
 }
 
+// What is as costly as a hundred thousand of another tenant's waits for those. What is of
+// a lower priority than the two does not.
+func TestNoPriorityIsStarvedByWhatAHigherOnePassesOver(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers, c.Ageing = true, 1, time.Second }, func(t *testing.T, g *governor.Plain) {
+		var at time.Time
+		start := time.Now()
+		high := g.With(governor.Ask{Tenant: "light", Priority: 1})
+		var light func(context.Context) (int, error)
+		light = func(context.Context) (int, error) {
+			time.Sleep(10 * time.Millisecond)
+			if time.Since(start) < 3*time.Second {
+				governor.Submit(context.Background(), high, "", governor.Func(light))
+			}
+			return 0, nil
+		}
+		governor.Submit(t.Context(), high, "", governor.Func(light))
+		governor.Submit(t.Context(), high, "", governor.Func(light))
+		governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "heavy", Priority: 1, Cost: 100_000}), "", sleep(0))
+		time.Sleep(100 * time.Millisecond)
+		low := time.Now()
+		<-governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "low"}), "", stamp(&at)).Done()
+		if d := at.Sub(low); d < time.Second || d > time.Second+40*time.Millisecond {
+			t.Errorf("the one of priority 0 started after %v, want it when it is older by a second", d)
+		}
+	})
+}
+
 func TestPrioritiesOfOneAgeGoInTheirOrder(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers = true, 1 }, func(t *testing.T, g *governor.Plain) {
 		g.Pause()

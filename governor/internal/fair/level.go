@@ -23,6 +23,12 @@ type level struct {
 	byTag  map[uint64]*round
 	last   *round // that somebody was put into
 	spare  *round
+
+	// For levels, which sorts by age.
+	ages     heap.Heap[*aged] // the oldest queue first
+	passed   *Queue           // the oldest when another went before it, until that has started
+	turn     int64            // in levels.passed
+	lowerIdx int32            // in levels.ages or levels.passed
 }
 
 func (lv *level) When() int64   { return -int64(lv.priority) }

@@ -15,7 +15,7 @@ type Queue struct {
 
 	Weight   int32 // of the tenant, 1 to MaxWeight; less counts as 1
 	Priority int32 // not changed while in turn, and nor is Tenant
-	ageIdx   int32 // in levels.ages
+	ageIdx   int32 // in level.ages
 	Tenant   string
 
 	list       *List // where it is linked, nil when nowhere
@@ -50,7 +50,7 @@ func (q *Queue) Bought(virtual int64, cost int32) int {
 	return min(bought, int(most))
 }
 
-// aged is a queue in levels.ages.
+// aged is a queue in level.ages.
 type aged Queue
 
 func (q *aged) When() int64   { return (*Queue)(q).ageOf(q.turns.many.ageing) }

@@ -65,7 +65,8 @@ func (t *Turns) Started(q *Queue) (waited int64) {
 	return waited
 }
 
-// Changed says that something else is first in q, or that it costs something else.
+// Changed says that something else is first in q, or that it costs something else or has
+// another age.
 func (t *Turns) Changed(q *Queue) {
 	if t.only != q {
 		t.many.changed(q)

@@ -19,8 +19,8 @@ func TestManyQueuesAreInTwoRounds(t *testing.T) {
 		left[q] = each
 	}
 	for i := range queues * each {
-		if n := turns.many.of[0].rounds.Len(); n > 2 || turns.many.ages.Len() > 0 || turns.many.order.Len() > 1 {
-			t.Fatalf("after %d starts there are %d rounds and %d ages", i, n, turns.many.ages.Len())
+		if n := turns.many.of[0].rounds.Len(); n > 2 || turns.many.of[0].ages.Len() > 0 || turns.many.order.Len() > 1 {
+			t.Fatalf("after %d starts there are %d rounds and %d ages", i, n, turns.many.of[0].ages.Len())
 		}
 		q := turns.Next()
 		if q.Value != i%queues {
@@ -66,13 +66,14 @@ func TestDecisionsAmongAllKindsOfQueuesMoveFew(t *testing.T) {
 			Tenant: fmt.Sprint(i), Priority: int32(i % 4), Weight: int32(1 + i%2), Cost: int32(1 + i%10), Since: now, Value: i,
 		}, 0.1, 0)
 	}
-	ages := &turns.many.ages
 	sorted := make([]int64, queues)
 	moved := func() (n int) {
-		for q := range ages.All() {
-			if at := ages.At(q); at != sorted[q.Value.(int)] {
-				sorted[q.Value.(int)] = at
-				n++
+		for _, lv := range turns.many.of {
+			for q := range lv.ages.All() {
+				if at := lv.ages.At(q); at != sorted[q.Value.(int)] {
+					sorted[q.Value.(int)] = at
+					n++
+				}
 			}
 		}
 		return n
@@ -97,8 +98,12 @@ func TestDecisionsAmongAllKindsOfQueuesMoveFew(t *testing.T) {
 			}
 		}
 	}
-	if len(started) < 2 || ages.Len() != queues {
-		t.Errorf("started %v by priority, of %d queues; want them of more than one", started, ages.Len())
+	ages := 0
+	for _, lv := range turns.many.of {
+		ages += lv.ages.Len()
+	}
+	if len(started) < 2 || ages != queues {
+		t.Errorf("started %v by priority, of %d queues; want them of more than one", started, ages)
 	}
 }
 

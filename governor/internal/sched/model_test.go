@@ -19,6 +19,7 @@ type fairModel struct {
 	lanes  []*modelLane
 	ageing float64
 	shared bool
+	again  bool // the last of a lower priority was of one that owed nothing to what it passed over
 	alone  bool // one lane at most since nothing was in turn: nothing is counted
 	levels map[int32]*modelLevel
 	stamp  int
@@ -27,6 +28,8 @@ type fairModel struct {
 type modelLevel struct {
 	now     float64
 	tenants map[string]*modelTenant
+	passed  *modelLane // what others of a lower priority went before, though it is the oldest
+	stamp   int        // when one did last
 }
 
 type modelTenant struct {
@@ -116,20 +119,67 @@ func (m *fairModel) next() *modelLane {
 	if m.alone {
 		return in[0]
 	}
-	top, old := in[0], in[0]
+	top := m.nextOf(m.top())
+	if m.shared || m.ageing == 0 {
+		return top
+	}
+	var old, owed *modelLane
 	for _, ml := range in {
-		if ml.name.Priority > top.name.Priority {
-			top = ml
+		switch p := m.levels[ml.name.Priority].passed; {
+		case ml.name.Priority == m.top():
+		case p == nil && ml.age(m.ageing) < top.age(m.ageing) && (old == nil || ml.age(m.ageing) < old.age(m.ageing)):
+			old = ml
+		case p == ml && (owed == nil || m.levels[ml.name.Priority].stamp < m.levels[owed.name.Priority].stamp):
+			owed = ml
 		}
-		if ml.age(m.ageing) < old.age(m.ageing) {
+	}
+	switch {
+	case owed != nil && (old == nil || m.again):
+		return m.nextOf(owed.name.Priority)
+	case old != nil:
+		return m.nextOf(old.name.Priority)
+	}
+	return top
+}
+
+// top is the highest priority of which a lane is in turn.
+func (m *fairModel) top() int32 {
+	top := int32(math.MinInt32)
+	for _, ml := range m.inTurn() {
+		top = max(top, ml.name.Priority)
+	}
+	return top
+}
+
+// oldest is the lane of a priority with what has waited longest.
+func (m *fairModel) oldest(priority int32) (old *modelLane) {
+	for _, ml := range m.inTurn() {
+		if ml.name.Priority == priority && (old == nil || ml.since() < old.since()) {
 			old = ml
 		}
 	}
-	priority := top.name.Priority
-	if !m.shared && m.ageing > 0 {
-		priority = old.name.Priority
+	return old
+}
+
+// forgive says that what waited in ml has started or is gone, so that nothing is owed to
+// it, nor does the highest priority owe anything.
+func (m *fairModel) forgive(ml *modelLane) {
+	for priority, lv := range m.levels {
+		if lv.passed == ml || priority == m.top() {
+			lv.passed = nil
+		}
 	}
-	return m.nextOf(priority)
+}
+
+// changed says that ml, which had waited since was, may have another head.
+func (m *fairModel) changed(ml *modelLane, was int64) {
+	if !ml.inTurn || m.alone {
+		return
+	}
+	if ml.since() > was {
+		m.forgive(ml)
+	}
+	m.reprice(ml)
 }
 
 // put puts ml in turn.
@@ -197,6 +247,7 @@ func (m *fairModel) take(ml *modelLane) {
 		ml.credit = lv.now - lv.tenants[tenant].base
 	}
 	ml.inTurn = false
+	defer m.forgive(ml)
 	if m.front(priority, tenant) != nil {
 		m.reprice(ml)
 		return
@@ -206,7 +257,7 @@ func (m *fairModel) take(ml *modelLane) {
 		delete(m.levels, priority)
 	}
 	if len(m.levels) == 0 {
-		m.shared = false
+		m.shared, m.again = false, false
 	}
 }
 
@@ -225,17 +276,24 @@ func (m *fairModel) nextOf(priority int32) *modelLane {
 // started returns what others have got while ml's head waited, in costs of its.
 func (m *fairModel) started(ml *modelLane) (waited float64) {
 	last, cost := len(ml.reqs) == 1, float64(ml.reqs[0].cost)
+	if !m.alone {
+		lv := m.levels[ml.name.Priority]
+		if m.shared = ml.name.Priority != m.top(); m.shared {
+			m.again = lv.passed == nil
+			if old := m.oldest(ml.name.Priority); lv.passed == nil && old != ml {
+				lv.passed = old
+			}
+			m.stamp++
+			lv.stamp = m.stamp
+		}
+	}
 	if !last {
 		ml.reqs = ml.reqs[1:]
 	}
 	if !m.alone {
+		m.forgive(ml)
 		lv := m.levels[ml.name.Priority]
 		mt := lv.tenants[ml.name.Tenant]
-		top := ml.name.Priority
-		for _, o := range m.inTurn() {
-			top = max(top, o.name.Priority)
-		}
-		m.shared = top != ml.name.Priority
 		before := lv.now
 		lv.now = max(lv.now, mt.tag)
 		waited = max(0, before-mt.base)

@@ -72,17 +72,17 @@ func (s *Scheduler) Add(l *Lane, first, counted bool) {
 	switch {
 	case !l.Listed() && l.Turns() == nil && l.idx == 0:
 		s.link(l)
-	case first:
-		s.changed(l)
+	default:
+		s.changed(l, first)
 	}
 }
 
-// changed says that l has another head.
-func (s *Scheduler) changed(l *Lane) {
+// changed says that what is said of l's head may have. first says that it is another.
+func (s *Scheduler) changed(l *Lane, first bool) {
 	if q := l.Turns(); q != nil {
 		q.Changed(&l.Queue)
 	}
-	if l.parked {
+	if first && l.parked {
 		s.Wake(l) // it may wait for what its head needed; a new head may need less
 	}
 }
@@ -98,10 +98,13 @@ func (s *Scheduler) Remove(l *Lane, first bool) {
 	if !l.parked {
 		s.Count(-1)
 	}
-	if first && l.n > 0 {
-		s.Elders.older(l)
-		s.changed(l)
+	if l.n == 0 {
+		return
 	}
+	if first {
+		s.Elders.older(l)
+	}
+	s.changed(l, first)
 }
 
 // Started says that what came first in l, which was next, has started: it has a slot

@@ -73,7 +73,10 @@ func compareWithModel(t *testing.T, seed uint64) {
 			if rng.IntN(2) == 0 || slices.ContainsFunc(ml.reqs, func(r *request) bool { return back[r] }) {
 				r.enqueued = now
 			}
-			fresh := ml.l.Len() == 0
+			fresh, since := ml.l.Len() == 0, int64(0)
+			if !fresh {
+				since = ml.since()
+			}
 			back[r], r.lane = true, ml
 			all = append(all, r)
 			i, _ = slices.BinarySearchFunc(ml.reqs, r, func(a, b *request) int { return int(a.seq) - int(b.seq) })
@@ -84,8 +87,8 @@ func compareWithModel(t *testing.T, seed uint64) {
 			switch {
 			case fresh, i == 0 && !ml.inTurn:
 				m.put(ml)
-			case i == 0 && !m.alone:
-				m.reprice(ml)
+			default:
+				m.changed(ml, since)
 			}
 		case n < 17:
 			began = slices.DeleteFunc(began, func(r *request) bool { return rng.IntN(4) == 0 }) // done
@@ -100,11 +103,10 @@ func compareWithModel(t *testing.T, seed uint64) {
 			case len(ml.reqs) == 1:
 				m.drop(ml)
 			default:
+				since := ml.since()
 				ml.reqs = slices.Delete(ml.reqs, i, i+1)
 				ml.tell()
-				if i == 0 && ml.inTurn && !m.alone {
-					m.reprice(ml)
-				} else if i == 0 && !ml.inTurn {
+				if m.changed(ml, since); i == 0 && !ml.inTurn {
 					m.put(ml) // a new head may need less
 				}
 			}
@@ -147,4 +149,27 @@ func nameOf(l *Lane) any {
 		return "none"
 	}
 	return l.Owner().(*modelLane).name
+}
+
+// What is behind the first counts for a lane's age when it has waited for longer; and no
+// more when it has been cancelled.
+func TestLaneIsAsOldAsItIsSaidToBe(t *testing.T) {
+	s := &Scheduler{Count: func(int) {}, Ageing: 1000}
+	lanes := [2]Lane{}
+	for priority := range lanes {
+		l := &lanes[priority]
+		l.Begin(priority, Kind{Tenant: "t", Priority: int32(priority)})
+		l.SetHead(Head{Cost: 1})
+		s.Add(l, true, false)
+	}
+	lanes[0].SetHead(Head{Cost: 1, Since: -2000})
+	s.Add(&lanes[0], false, false)
+	if l := s.Next(false); l.Owner() != 0 {
+		t.Errorf("next is the lane of priority %v, want that of 0, which has aged by 2", l.Owner())
+	}
+	lanes[0].SetHead(Head{Cost: 1})
+	s.Remove(&lanes[0], false)
+	if l := s.Next(false); l.Owner() != 1 {
+		t.Errorf("next is the lane of priority %v, want that of 1, as neither has aged", l.Owner())
+	}
 }
