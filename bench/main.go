@@ -5,7 +5,7 @@
 //	go run ./bench              every row
 //	go run ./bench -rows D1,B1  some of them
 //	go run ./bench -json        an array of objects
-//	go run ./bench -markdown    the table of the README
+//	go run ./bench -markdown    a table in Markdown
 //
 // It exits with 1 when a row could not be measured and with 2 when it was called
 // wrongly. A missed target is a result like any other: the row says "short".
@@ -30,7 +30,7 @@ func main() {
 const usage = `usage: go run ./bench [-json | -markdown] [-rows A1,F2] [-passes 6]
 
   -json      print an array of objects instead of a table
-  -markdown  print the table of the README, under the date and the machine
+  -markdown  print a table in Markdown, under the date and the machine
   -rows      measure only these rows; D1 means D1a, D1b, ...
   -passes    how often ours and the peer are measured in turn; the ratio is the
              median over the passes (rows in bytes take at most 3)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// writeMarkdown writes the table of the README, under a line that says when and where it
+// writeMarkdown writes a table in Markdown, under a line that says when and where it
 // was measured.
 func writeMarkdown(on machine) func(io.Writer, []result) error {
 	return func(w io.Writer, results []result) error {
