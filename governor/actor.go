@@ -130,13 +130,17 @@ func (c *core) loop() {
 // the last.
 func (c *core) whole() (next int64, ended bool) {
 	c.turn.Lock()
-	defer c.turn.Unlock()
+	returned := false
+	defer c.mustReturn(&returned)
 	c.todo.Store(false) // before the look at what was left
 	now := c.now()
 	c.receive(now, math.MaxInt)
 	next = c.round(now)
 	c.alarm = next
-	return next, c.ended()
+	ended = c.ended()
+	returned = true
+	c.turn.Unlock()
+	return next, ended
 }
 
 // receive handles what came through the door: submissions first, so that what

@@ -34,7 +34,11 @@ type Config[S comparable, C any] struct {
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is
-	// Block.
+	// Block: those who wait for room get it tenant by tenant in turn, and those of a
+	// tenant in their order, whatever their priority, weight and cost. Under the rules
+	// that drop some 1,024 requests more than MaxQueue may be there, just submitted;
+	// who is further ahead of the scheduler waits until it has dropped what is too
+	// much.
 	Overflow Overflow
 
 	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each. A

@@ -72,10 +72,11 @@
 // governor owns one goroutine, a Group none; each closure that runs on a worker has one
 // more, which may then run another's, so it must leave its goroutine as it found it
 // (runtime.LockOSThread). What is called in the actor, or by who does its work
-// (limiters, a breaker, a context's methods), must return at once, and ends the
-// process when it panics; adapters, predicates, hooks and listeners are called outside
-// it and under no lock of ours, but adapters and predicates delay the slot of the
-// attempt they are asked about.
+// (limiters, a breaker, a context's methods), must return at once. When it panics there,
+// or ends the goroutine (runtime.Goexit, and so testing.T.Fatal in a fake), that ends the
+// process, with its stack: the state of everybody's requests is lost. Adapters,
+// predicates, hooks and listeners are called outside it and under no lock of ours, but
+// adapters and predicates delay the slot of the attempt they are asked about.
 //
 // # What it is not
 //

@@ -45,7 +45,13 @@ type message struct {
 	do   func()
 }
 
-// enter puts r into the inbox, waiting for room under Block.
+// mostAhead is how many submissions may be in the inbox while the queue is full and
+// the actor is to make room in it.
+const mostAhead = 1024
+
+// enter puts r into the inbox, waiting for room under Block, and under the rules that
+// drop for the actor to come after when submitters have run far ahead of it: by
+// mostAhead, and one each. So what waits is bounded.
 func (d *door) enter(r *request) error {
 	if d.common.full() {
 		r.core().settled() // what could start does not wait
@@ -71,6 +77,12 @@ func (d *door) enter(r *request) error {
 			}
 			d.mu.Lock()
 			d.waiting-- // the room it was given, taken below
+		case DropOldest, DropLower:
+			if d.inbox >= mostAhead {
+				d.mu.Unlock()
+				r.core().ask(func() {}) // it takes what is there before it answers
+				d.mu.Lock()
+			}
 		}
 	}
 	defer d.mu.Unlock()

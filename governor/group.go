@@ -23,8 +23,8 @@ type GroupConfig[S comparable, C any] struct {
 	MaxHosts int
 
 	// IdleTimeout is how long a governor has to do nothing before it is evicted;
-	// up to a quarter of it later, it is. 0 means 5 min; negative: never, but for
-	// another when there are MaxHosts.
+	// up to a quarter of it, or 1 ms, later, it is. 0 means 5 min; negative: never,
+	// but for another when there are MaxHosts.
 	IdleTimeout time.Duration
 
 	// MaxQueue is how many requests may wait at all governors together; a further

@@ -197,7 +197,7 @@ func (g *Group[S, C]) makeRoom() bool {
 }
 
 // period is how often the timer looks for idle governors.
-func (g *Group[S, C]) period() time.Duration { return max(1, g.cfg.IdleTimeout/4) }
+func (g *Group[S, C]) period() time.Duration { return max(time.Millisecond, g.cfg.IdleTimeout/4) }
 
 // sweep evicts what is idle. The timer calls it.
 func (g *Group[S, C]) sweep() {

@@ -503,6 +503,22 @@ func TestGroupCloseWaitsForTheConnectionsOfEvictedGovernors(t *testing.T) {
 	})
 }
 
+// The timer looks once a millisecond at most, however short IdleTimeout is.
+func TestTinyIdleTimeoutDoesNotSpin(t *testing.T) {
+	inGroup(t, func(c *plainGroupConfig, _ *governor.PlainConfig) { c.IdleTimeout = 1 }, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+		get(t, g, "a")
+		time.Sleep(time.Millisecond - 1)
+		if n := len(g.Handles()); n != 1 {
+			t.Errorf("%d governors just before the first look, want 1", n)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if n := len(g.Handles()); n != 0 {
+			t.Errorf("%d governors after it, want none", n)
+		}
+	})
+}
+
 func TestGroupOfAGovernorClosedByHand(t *testing.T) {
 	inGroup(t, nil, func(t *testing.T, g *plainGroup, made *atomic.Int64) {
 		h := get(t, g, "a")

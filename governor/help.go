@@ -1,6 +1,9 @@
 package governor
 
-import "runtime/debug"
+import (
+	"fmt"
+	"runtime/debug"
+)
 
 // mostHelp is how many submissions somebody handles who is not the actor, at a time.
 const mostHelp = 32
@@ -43,19 +46,32 @@ func (c *core) help(now int64) {
 
 // lend does a turn on the caller's goroutine. The caller has the turn, and loses it.
 func (c *core) lend(now int64) {
-	defer func() {
-		// A limiter, a breaker or a context may panic, which are the user's. That ends
-		// the process, as it does in the actor: the caller's own handler might go on
-		// without somebody else's request.
-		if p := recover(); p != nil {
-			go panic(&PanicError{p, debug.Stack()})
-		}
-	}()
+	returned := false
+	defer c.mustReturn(&returned)
 	c.todo.Store(false)
 	more := c.receive(now, mostHelp)
 	wake := c.round(now) < c.alarm || more
+	returned = true
 	c.turn.Unlock()
 	if wake {
 		c.wakeUp()
 	}
+}
+
+// mustReturn is deferred in a turn and ends the process when that has not come to its
+// end, because a limiter, a breaker or a context, which are the user's, panicked or ended
+// the goroutine. The scheduler has stopped in the middle of a decision: nobody can have
+// the turn any more, and all that wait would do so for ever. The panic is on another
+// goroutine, and this one stays here, for it may be a caller's, whose own handler might go
+// on without somebody else's request.
+func (c *core) mustReturn(returned *bool) {
+	if *returned {
+		return
+	}
+	did := "called runtime.Goexit"
+	if p := recover(); p != nil {
+		did = fmt.Sprintf("panicked: %v", p)
+	}
+	go panic(fmt.Sprintf("governor %s: the scheduler, or a limiter, breaker or context that it asked, %s\n\n%s", c.name, did, debug.Stack()))
+	select {}
 }

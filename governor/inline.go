@@ -204,24 +204,27 @@ func (c *core) express(r *request, now int64) bool {
 	if ok, _ := w.admit(c.slots); !ok {
 		return false
 	}
+	var ls lease
+	starts := false
+	defer func() { // also when a function of the user's ends this
+		if !starts {
+			unused(ls)
+			c.releaseSlot(nil, false)
+		}
+	}()
 	if r.ctx.Err() != nil { // by whose slot it is; the actor says so
-		c.releaseSlot(nil, false)
 		return false
 	}
-	sel := r.sel()
-	var ls lease
 	if c.pool != nil {
-		var ok bool
-		if ls, ok = c.pool.lend(sel.value); !ok { // who has to open one is sent by the actor
-			c.releaseSlot(nil, false)
+		lent, ok := c.pool.lend(r.sel().value)
+		if !ok { // who has to open one is sent by the actor
 			return false
 		}
+		ls = lent
 	}
 	l := r.lane()
 	a, sc := c.attempt(r, l, ls), l.scopes()
-	if !c.gate.enter(now, &sc, a, false) {
-		unused(ls)
-		c.releaseSlot(nil, false)
+	if starts = c.gate.enter(now, &sc, a, false); !starts {
 		return false
 	}
 	r.seq = c.door.number()

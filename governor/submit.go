@@ -15,7 +15,8 @@ func Func[R any](fn func(context.Context) (R, error)) func(context.Context, stru
 }
 
 // Submit hands fn to g and returns at once, unless the queue is full and
-// Config.Overflow is Block: then it waits for room, or until ctx ends. It never
+// Config.Overflow is Block: then it waits for room, or until ctx ends. (With another
+// Overflow it may wait for a decision of the scheduler, but for no request.) It never
 // returns nil: a request that is refused is already done, with the reason as
 // its error.
 //
