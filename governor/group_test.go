@@ -511,7 +511,7 @@ func TestTinyIdleTimeoutDoesNotSpin(t *testing.T) {
 		if n := len(g.Handles()); n != 1 {
 			t.Errorf("%d governors just before the first look, want 1", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if n := len(g.Handles()); n != 0 {
 			t.Errorf("%d governors after it, want none", n)
