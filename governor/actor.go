@@ -18,6 +18,7 @@ type core struct {
 	settings
 	gate gate
 	door door
+	_    [64]byte // what precedes is written by calls; what follows, hardly ever
 	bus  event.Bus
 
 	unwatch func()   // ends the breaker's OnChange; nil without
@@ -61,6 +62,9 @@ type core struct {
 	actorOnly bool        // no call is inline; for tests
 	timed     atomic.Bool // nextStuck is set, or about to be, for inline calls, too
 
+	crews    []crew      // a power of two
+	stopping atomic.Bool // Close cancels what runs; what begins later is cancelled at once
+
 	nextStuck int64 // when the oldest running attempt may be stuck
 
 	poolFreed atomic.Bool // the pool may have something again
@@ -71,13 +75,6 @@ type core struct {
 
 	_ [64]byte // what precedes is mostly read; what follows is written by every call
 
-	// runMu guards the list of attempts from grant to release of the slot, in
-	// order of grant. Nothing is called under it.
-	runMu    sync.Mutex
-	running  attempts
-	stopping bool // Close has cancelled what ran; what is added later is cancelled at once
-
-	crew   crew
 	chimes sync.Pool // of chan struct{}, empty and with one place; see receive and listen
 	life   lifecycle
 	count  counters

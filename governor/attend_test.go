@@ -277,10 +277,14 @@ func TestWhoeverHasTheTurnServesEverybody(t *testing.T) {
 			if err := g.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
-			for left := 1; left > 0; runtime.Gosched() { // workers end by themselves
-				g.crew.mu.Lock()
-				left = g.crew.free + g.crew.queued
-				g.crew.mu.Unlock()
+			for left := int32(1); left > 0; runtime.Gosched() { // workers end by themselves
+				left = 0
+				for i := range g.crews {
+					w := &g.crews[i]
+					w.mu.Lock()
+					left += w.free + w.queued
+					w.mu.Unlock()
+				}
 			}
 		})
 	}

@@ -77,20 +77,13 @@ func (b *cells) sum() (sums [quick]uint64, all uint64) {
 	return sums, all
 }
 
-// home is where to look for a cell first. Small objects made on one processor lie
-// beside each other, those made on another one elsewhere.
-func (in *inlineCall) home() int {
-	at := uintptr(unsafe.Pointer(in)) >> 13
-	return int(at ^ at>>4)
-}
-
 // claim finds a cell for in, and a slot. It returns nil when in must go by the
 // actor. keeps says that the slot may be left in the cell.
 func (c *core) claim(in *inlineCall) (cl *cell, keeps bool) {
 	w := &c.gate.word
 	full, slot := false, false
 	for b := &c.cells; ; b = b.further() {
-		mask, from := len(b.block)-1, in.home()
+		mask, from := len(b.block)-1, home(unsafe.Pointer(in))
 		for i := range b.block {
 			cl = &b.block[(from+i)&mask]
 			switch p := cl.call.Load(); {

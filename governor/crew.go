@@ -3,39 +3,83 @@ package governor
 import (
 	"runtime"
 	"sync"
+	"unsafe"
 )
 
-// crew is the workers: goroutines that run what nobody waits for on one of its own.
-// One that has finished takes what was granted meanwhile, and when there is nothing it
-// gives way to the others once, to see whether they bring something; so a stream of
-// calls keeps its goroutines, with their grown stacks, and a governor that has nothing
-// to do has none, without a timer. There are never more than slots, and a few that
-// are about to end.
+// crew has a part of the attempts that are under way, and the workers: goroutines
+// that run those of them that nobody waits for on one of its own. A worker that has
+// finished takes what was granted meanwhile, and when there is nothing it gives way to
+// the others once, to see whether they bring something; so a stream of calls keeps its
+// goroutines, with their grown stacks, and a governor that has nothing to do has none,
+// without a timer. There are never more than slots, and a few that are about to end.
+//
+// There are several crews so that calls that start without the actor do not wait for
+// each other's cache lines: each goes to the crew of its address, see home, and a crew
+// fills a line. What waited in the queue goes to the first one, where every worker that
+// has finished finds what its slot was given to.
 type crew struct {
-	work func() // of a worker; it has no arguments, so that go needs no closure for them
-
-	// mu guards what follows. It is held for a few assignments.
+	// mu guards what follows. It is held for a few assignments, and for a look at all
+	// of running. No two are held at once.
 	mu         sync.Mutex
-	head, tail *attempt // granted, linked by then
-	queued     int      // at most free and those who begin
-	free       int      // workers that look at the queue before they end, one attempt each
+	running    attempts // from grant to release of the slot, in order of grant
+	head, tail *attempt // granted, linked by then; all are in running
+	queued     int32    // at most free and those who begin
+	free       int32    // workers that look at the queue before they end, one attempt each
+	work       func()   // of a worker; nil until there was one. It has no arguments, so that go needs no closure
 }
 
-// run has a worker run a.
-func (w *crew) run(a *attempt) {
-	w.mu.Lock()
-	if w.tail == nil {
-		w.head = a
-	} else {
-		w.tail.then = a
+// crews returns as many of them as several times the processors.
+func crews() []crew {
+	n := 8
+	for n < 2*runtime.GOMAXPROCS(0) {
+		n *= 2
 	}
-	w.tail = a
-	w.queued++
-	fresh := w.queued > w.free
-	if fresh {
-		w.free++ // the one that begins
+	return make([]crew, n)
+}
+
+// home is a number for the processor on which the object at p was made, if it is a
+// small one. Those that were made on one lie beside each other, those made on
+// another one elsewhere.
+func home(p unsafe.Pointer) int {
+	at := uintptr(p) >> 13
+	return int(at ^ at>>4)
+}
+
+// crew returns the one that a belongs to.
+func (a *attempt) crew() *crew { return &a.core.crews[a.at] }
+
+const first = 0
+
+// near is the number of the crew for a when it has not been in the queue.
+func (a *attempt) near() int { return home(unsafe.Pointer(a)) & (len(a.core.crews) - 1) }
+
+// track adds a to what is under way in crew number at, for a worker to run unless it
+// is attended.
+func (c *core) track(a *attempt, at int, attended bool) {
+	a.at = uint16(at)
+	w := a.crew()
+	fresh := false
+	w.mu.Lock()
+	w.running.add(a)
+	if !attended {
+		if w.tail == nil {
+			w.head = a
+		} else {
+			w.tail.then = a
+		}
+		w.tail = a
+		w.queued++
+		if fresh = w.queued > w.free; fresh {
+			w.free++ // the one that begins
+			if w.work == nil {
+				w.work = func() { c.work(w) }
+			}
+		}
 	}
 	w.mu.Unlock()
+	if c.stopping.Load() { // else stop looks at w later, and finds a
+		a.cancel(errClosing)
+	}
 	if fresh {
 		go w.work()
 	}
@@ -48,32 +92,52 @@ func (w *crew) take(finished, leaves bool) *attempt {
 	if finished {
 		w.free++
 	}
-	a := w.head
-	switch {
-	case a != nil:
-		if w.head = a.then; w.head == nil {
-			w.tail = nil
-		}
-		a.then = nil
-		w.queued--
-		w.free--
-	case leaves:
+	a := w.next()
+	if a != nil || leaves {
 		w.free--
 	}
 	w.mu.Unlock()
 	return a
 }
 
-// work is what a worker does. It runs attempts of one request until that is complete
-// or goes back to the queue without its connection, and then others.
-func (c *core) work() {
+// steal is take for a worker of another crew that has finished. Those of w that count in
+// free find nothing then.
+func (w *crew) steal() *attempt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next()
+}
+
+// next takes the next attempt out of the queue, whose mutex the caller holds.
+func (w *crew) next() *attempt {
+	a := w.head
+	if a == nil {
+		return nil
+	}
+	if w.head = a.then; w.head == nil {
+		w.tail = nil
+	}
+	a.then = nil
+	w.queued--
+	return a
+}
+
+// work is what a worker of w does. It runs attempts of one request until that is
+// complete or goes back to the queue without its connection, and then others.
+func (c *core) work(w *crew) {
 	for begun := false; ; begun = true {
-		a := c.crew.take(begun, false)
+		var a *attempt
+		if begun && w != &c.crews[first] && !c.gate.word.calm() {
+			a = c.crews[first].steal()
+		}
+		if a == nil {
+			a = w.take(begun, false)
+		}
 		if a == nil {
 			if !c.gate.word.shutting() {
 				runtime.Gosched()
 			}
-			if a = c.crew.take(false, true); a == nil {
+			if a = w.take(false, true); a == nil {
 				return
 			}
 		}

@@ -24,7 +24,7 @@ type gate struct {
 	word word
 	_    [56]byte // what follows is written by calls that are not inline
 
-	seq     atomic.Uint64 // number of the last start but for inline calls
+	seq     atomic.Uint64 // number of the last start while something was held
 	unasked atomic.Uint64 // attempts that passed the limits unasked and went well
 	_       [48]byte      // what follows is hardly ever written
 
@@ -88,8 +88,9 @@ func (g *gate) ns(t time.Time) int64 {
 // Hold is set before learned is read, and commit draws its number before it
 // looks at hold. So an attempt that started without seeing this cooldown has a
 // number that learned includes, and what it reports later belongs to this
-// episode. Inline calls have the number of the last start before them: they begin
-// only while nothing is held, so none begins while sc is in the table.
+// episode. What begins while nothing is held, inline calls among it, has the number
+// of the last start before it, which saves a write that all would wait for: none of it
+// begins while sc is in the table.
 func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.Signal) change {
 	var guessed backoff.Step // the step that d was computed for
 	d := sig.Delay
@@ -193,10 +194,11 @@ func (g *gate) guessDelay(step backoff.Step) (d time.Duration) {
 // commit is an attempt's last look before its closure. It draws the attempt's
 // start sequence and reports whether the attempt may start.
 func (g *gate) commit(now int64, a *attempt) (ok, wake bool) {
-	a.seq = g.seq.Add(1) // before the load of hold: see receive
+	a.seq = g.seq.Load() // before the load of hold: see receive
 	if !g.word.held() {
 		return true, false
 	}
+	a.seq = g.seq.Add(1) // before the look at the table
 	sc := a.scopes()
 	g.mu.Lock()
 	defer g.mu.Unlock()

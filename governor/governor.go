@@ -78,7 +78,7 @@ func (c *core) open() {
 	if c.overflow >= DropOldest {
 		c.queue.Elders = sched.NewElders()
 	}
-	c.crew.work = c.work
+	c.crews = crews()
 	g := &c.gate
 	g.base = time.Now()
 	g.slots, g.maxKeys, g.patient = c.slots, c.maxKeys, c.probePatience

@@ -195,10 +195,10 @@ func (c *core) mindStuck() {
 // included, is as if the actor had granted it.
 func (c *core) express(r *request, now int64) bool {
 	w := &c.gate.word
-	if r.flags&(keepConn|stream) != 0 || c.actorOnly || c.observe || !w.calm() {
+	if r.flags&(keepConn|stream) != 0 || c.actorOnly || c.observe {
 		return false
 	}
-	if c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
+	if c.breaker != nil && (!w.calm() || c.breaker.Ready(c.gate.time(now)) != nil) {
 		return false
 	}
 	if ok, _ := w.admit(c.slots); !ok {
@@ -234,7 +234,7 @@ func (c *core) express(r *request, now int64) bool {
 		c.emitFor(r, event.Submitted, 0, 0, nil)
 	}
 	c.mindStuck()
-	c.start(a, now)
+	c.start(a, now, a.near())
 	return true
 }
 

@@ -143,12 +143,12 @@ var errClosing error = &executed{ErrClosed}
 // stop cancels everything that runs.
 func (c *core) stop() {
 	var cancels []func(cause error) // called under no lock: contexts have children of the user's
-	c.runMu.Lock()
-	c.stopping = true
-	for a := c.running.head; a != nil; a = a.next {
-		cancels = append(cancels, a.cancel)
+	c.stopping.Store(true)
+	for q := range c.running {
+		for a := q.head; a != nil; a = a.next {
+			cancels = append(cancels, a.cancel)
+		}
 	}
-	c.runMu.Unlock()
 	for in := range c.cells.running {
 		cancels = append(cancels, in.cancel)
 	}
@@ -161,11 +161,11 @@ func (c *core) stop() {
 // and holds there are.
 func (c *core) abandon() int {
 	var left []*attempt
-	c.runMu.Lock()
-	for a := c.running.head; a != nil; a = a.next {
-		left = append(left, a)
+	for q := range c.running {
+		for a := q.head; a != nil; a = a.next {
+			left = append(left, a)
+		}
 	}
-	c.runMu.Unlock()
 	for in := range c.cells.running {
 		if a := in.attempt(); a != nil {
 			left = append(left, a)
@@ -194,9 +194,7 @@ func (c *core) ended() bool {
 	}
 	c.reclaim()
 	used := c.gate.word.used()
-	c.runMu.Lock()
-	running := c.running.n
-	c.runMu.Unlock()
+	running := c.underWay()
 	if calls > 0 || used > 0 || running > 0 || !c.door.empty() {
 		if !c.door.empty() {
 			c.wakeUp()

@@ -12,10 +12,8 @@ type attempts struct {
 	n          int
 }
 
-// track adds a to what runs.
-func (c *core) track(a *attempt) {
-	c.runMu.Lock()
-	q := &c.running
+// add adds a as the latest.
+func (q *attempts) add(a *attempt) {
 	a.prev, a.next = q.tail, nil
 	if q.tail == nil {
 		q.head = a
@@ -24,11 +22,6 @@ func (c *core) track(a *attempt) {
 	}
 	q.tail = a
 	q.n++
-	stopping := c.stopping
-	c.runMu.Unlock()
-	if stopping {
-		a.cancel(errClosing)
-	}
 }
 
 // untrack takes a out. It is an attempt's last act: an actor that waits for the
@@ -41,9 +34,10 @@ func (c *core) untrack(a *attempt) {
 		}
 		return
 	}
-	c.runMu.Lock()
-	c.running.remove(a)
-	c.runMu.Unlock()
+	w := a.crew()
+	w.mu.Lock()
+	w.running.remove(a)
+	w.mu.Unlock()
 	if c.gate.word.shutting() {
 		c.wakeUp()
 	}
@@ -68,6 +62,28 @@ func (q *attempts) remove(a *attempt) {
 	q.n--
 }
 
+// running yields the crews one after the other, each under its mutex: an attempt that
+// begins or ends meanwhile may be seen or not.
+func (c *core) running(yield func(*attempts) bool) {
+	for i := range c.crews {
+		w := &c.crews[i]
+		w.mu.Lock()
+		more := yield(&w.running)
+		w.mu.Unlock()
+		if !more {
+			return
+		}
+	}
+}
+
+// underWay returns how many attempts there are.
+func (c *core) underWay() (n int) {
+	for q := range c.running {
+		n += q.n
+	}
+	return n
+}
+
 // stuck reports attempts that run for longer than StuckAfter, each once, and
 // returns when to look again.
 func (c *core) stuck(now int64) int64 {
@@ -79,18 +95,18 @@ func (c *core) stuck(now int64) int64 {
 	}
 	var stuck []event.Event
 	c.nextStuck = forever
-	c.runMu.Lock()
-	for a := c.running.head; a != nil; a = a.next {
-		if at := add(a.granted, c.stuckAfter); at > now {
-			c.nextStuck = at // the list is in order of grant
-			break
-		}
-		if !a.reported {
-			a.reported = true
-			stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
+	for q := range c.running {
+		for a := q.head; a != nil; a = a.next {
+			if at := add(a.granted, c.stuckAfter); at > now {
+				c.nextStuck = min(c.nextStuck, at) // the list is in order of grant
+				break
+			}
+			if !a.reported {
+				a.reported = true
+				stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
+			}
 		}
 	}
-	c.runMu.Unlock()
 	stuck = c.stuckInline(now, stuck)
 	for _, e := range stuck {
 		c.count.stuck.Add(1)
