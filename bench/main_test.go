@@ -55,8 +55,8 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	for _, want := range strings.Fields(`
-		A1/par A1/serial A2/par A2/serial A2none/par A2none/serial A2now/par A2now/serial
-		A2seconds/par A2seconds/serial A3allow/par A3allow/serial A3reserve/par
+		A1/par A1/serial A2/par A2/serial A2count/par A2count/serial A2now/par A2now/serial
+		A2slow/par A2slow/serial A3allow/par A3allow/serial A3reserve/par
 		A3reserve/serial A3wait/par A3wait/serial A4allow/par A4allow/serial A4try/par
 		A4try/serial A5/par A5/serial A5av/par A5av/serial A5avdo/par A5avdo/serial A5do/par
 		A5do/serial A6floor/par A6floor/serial A6fs/par A6fs/serial A6hm/par A6hm/serial

@@ -14,23 +14,23 @@ import (
 // succeeds; "serial" is one goroutine, "par" one for each processor.
 //
 //	A1    breaker, failures in a row
-//	A2    breaker with the default Config, which judges slow calls; none: without
-//	      those, and so without the clock; seconds: the same by the calls of the
-//	      last seconds; now: those with the clock read by the caller
+//	A2    breaker, by the calls of the last seconds; now: with the clock read by the
+//	      caller; count: by the last calls, and so without the clock; slow: with the
+//	      default Config, which judges slow calls
 //	A5    retry, from a Retry made once; do: from a Config; av: beside avast/retry-go
 func init() {
 	both("A1", "breaker, failures in a row", "gobreaker Execute", most(0.1),
 		breakerDo(empty, breaker.Config{Consecutive: 5}), gobreakerExecute(empty, false))
 
 	seconds := breaker.Config{WindowTime: 10 * time.Second, SlowCall: -1} // gobreaker has no slow calls either
-	both("A2", "breaker, defaults", "gobreaker Execute", most(0.4),
-		breakerDo(empty, breaker.Config{}), gobreakerExecute(empty, false))
-	both("A2none", "breaker, defaults, none slow", "gobreaker Execute", most(0.4),
-		breakerDo(empty, breaker.Config{SlowCall: -1}), gobreakerExecute(empty, false))
-	both("A2seconds", "breaker, calls of 10 s, none slow", "gobreaker Execute, 10 s", most(0.4),
+	both("A2", "breaker, calls of 10 s", "gobreaker Execute, 10 s", most(0.4),
 		breakerDo(empty, seconds), gobreakerExecute(empty, true))
-	both("A2now", "breaker, calls of 10 s, none slow, time given", "gobreaker Execute, 10 s", most(0.15),
+	both("A2now", "breaker, calls of 10 s, time given", "gobreaker Execute, 10 s", most(0.15),
 		breakerPermit(empty, seconds), gobreakerExecute(empty, true))
+	both("A2count", "breaker, last 100 calls", "gobreaker Execute", most(0.4),
+		breakerDo(empty, breaker.Config{SlowCall: -1}), gobreakerExecute(empty, false))
+	both("A2slow", "breaker, last 100 calls, slow ones judged", "gobreaker Execute", most(0.5),
+		breakerDo(empty, breaker.Config{}), gobreakerExecute(empty, false))
 
 	both("A5", "retry, made once", "backoff/v5 Retry", most(0.1), retryWith(empty), backoffRetry(empty))
 	both("A5do", "retry, by its Config", "backoff/v5 Retry", most(0.1), retryDo(empty), backoffRetry(empty))

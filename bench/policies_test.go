@@ -16,7 +16,7 @@ import (
 func TestPolicyRowsAreThere(t *testing.T) {
 	names := []string{"C1"}
 	for _, id := range []string{
-		"A1", "A2", "A2none", "A2seconds", "A2now", "A3allow", "A3wait", "A3reserve", "A4allow", "A4try",
+		"A1", "A2", "A2now", "A2count", "A2slow", "A3allow", "A3wait", "A3reserve", "A4allow", "A4try",
 		"A5", "A5do", "A5av", "A5avdo", "A6floor", "A6fs", "A6hm", "A6t", "C2uniform", "C2hot",
 	} {
 		names = append(names, id+"/serial", id+"/par")
