@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/policy"
 	"github.com/flyball-go/flyball/retry"
@@ -17,13 +18,14 @@ import (
 //	       and x/sync
 //	A6floor beside the same written out (floor.go)
 //	A6t    with a timeout, too, beside failsafe-go with one
+//	A6gov  inside a governor's Do, beside failsafe-go with the four
 func init() {
 	one := bound{allocs, 1} // the context of a timeout
 	for _, c := range []struct {
-		name      string
-		cores     int
-		fs, hands float64
-	}{{"serial", 1, 0.06, 0.3}, {"par", runtime.GOMAXPROCS(0), 0.09, 0.3}} {
+		name           string
+		cores          int
+		fs, hands, gov float64
+	}{{"serial", 1, 0.06, 0.3, 0.2}, {"par", runtime.GOMAXPROCS(0), 0.09, 0.3, 0.2}} {
 		four, five := chain(empty, false), chain(empty, true)
 		add(
 			row{
@@ -37,6 +39,10 @@ func init() {
 			row{
 				id: "A6t/" + c.name, what: "the same and a timeout", peer: "failsafe-go Get, the same", unit: "ns",
 				target: []bound{one}, measure: timed(c.cores, five, failsafeGet(empty, true)),
+			},
+			row{
+				id: "A6gov/" + c.name, what: "governor.Do with retry, breaker, limit, slots", peer: "failsafe-go Get, the same", unit: "ns",
+				target: []bound{{ratio, c.gov}, one}, measure: timed(c.cores, inGovernor, failsafeGet(empty, false)),
 			},
 		)
 	}
@@ -57,6 +63,28 @@ func chain(j job, withTimeout bool) side {
 		ctx, cancel := alive()
 		return each(func() error { return did(policy.Do(ctx, p, j.with)) }), cancel, nil
 	}
+}
+
+// inGovernor is a governor that has those policies inside.
+func inGovernor() (func(int) error, func(), error) {
+	open, err := breaker.New(breaker.Config{Consecutive: 5})
+	if err != nil {
+		return nil, nil, err
+	}
+	rate, err := limiter.NewBucket(limiter.BucketConfig{Rate: plenty, Burst: burst})
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := governor.New(governor.PlainConfig{
+		Name: "bench", Workers: inFlight, Retry: &retry.Config{}, Breaker: open,
+		Limits: []governor.Limit{{Limiter: rate}},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := alive()
+	op := each(func() error { return did(governor.Do(ctx, g, "", noop)) })
+	return op, func() { g.Close(); cancel() }, nil
 }
 
 // layers are the policies of a chain, outermost first.

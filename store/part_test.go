@@ -183,8 +183,8 @@ func TestAPartOfABucketIsSpread(t *testing.T) {
 			exchanges(sh)
 			down.Store(true)
 			time.Sleep(10 * time.Second)
-			once, all := passes(sh), 0
-			all = once
+			once := passes(sh)
+			all := once
 			for end := time.Now().Add(time.Second - time.Microsecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
 				all += passes(sh)
 			}
