@@ -206,6 +206,10 @@ func TestErrorInAGoodAnswerIsARefusal(t *testing.T) {
 	}{
 		"Slack":          {vendors.Slack(), "https://slack.test/api/chat.postMessage", `{"ok":false,"error":"ratelimited"}`},
 		"GitHub GraphQL": {vendors.GitHub(), "https://api.github.test/graphql", `{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded"}]}`},
+		"a Graph batch":  {vendors.MicrosoftGraph(), "https://graph.test/v1.0/$batch", `{"responses":[{"id":"1","status":429,"headers":{"Retry-After":"3"}}]}`},
+		"Reddit":         {vendors.Reddit(), "https://oauth.reddit.test/api/submit", `{"json":{"errors":[["RATELIMIT","Try again in 3 seconds.","ratelimit"]]}}`},
+		"LinkedIn":       {vendors.LinkedIn(), "https://api.linkedin.test/v2/shares/1", `{"author!":{"message":"Throttled","status":429}}`},
+		"a Meta batch":   {vendors.Meta(), "https://graph.test/v24.0/", `[{"code":400,"body":"{\"error\":{\"code\":17}}"}]`},
 		"TikTok":         {vendors.TikTokAds(), "https://tiktok.test/open_api/v1.3/x", `{"code":40100,"message":"Requests made too frequently"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

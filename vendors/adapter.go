@@ -102,6 +102,13 @@ func (a Adapter) Learn(r Response) []throttle.Quota {
 // signals collects the longest signal per scope.
 type signals []throttle.Signal
 
+// once forbids to repeat the call: a part of it may have been done.
+func (all signals) once() {
+	for i := range all {
+		all[i].NoRetry = true
+	}
+}
+
 // add keeps the longer of s and what is there for its scope. A stated time is
 // longer than an unknown one; an absolute end is compared only with another.
 func (all *signals) add(s throttle.Signal) {

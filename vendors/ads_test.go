@@ -52,7 +52,7 @@ func TestMeta(t *testing.T) {
 		{"too much data", got(400, metaError(100)), notLimited},
 		{"a temporary failure", got(500, metaError(2), "Retry-After", "5"), is(overload, onHost, 5*sec)},
 		{"a batch", got(200, `[null,{"code":200,"body":"{\"data\":[]}"},{"code":400,"headers":[{"name":"X-Business-Use-Case-Usage","value":"{\"1\":[{\"estimated_time_to_regain_access\":4}]}"}],"body":"{\"error\":{\"code\":80004}}"},`+
-			`{"code":403,"headers":null,"body":"{\"error\":{\"code\":4}}"},{"code":"x"},7]`), []throttle.Signal{sig(budget, onTenant, 4*time.Minute), sig(budget, onHost, none)}},
+			`{"code":403,"headers":null,"body":"{\"error\":{\"code\":4}}"},{"code":"x"},7]`), []throttle.Signal{final(sig(budget, onTenant, 4*time.Minute)), final(sig(budget, onHost, none))}},
 		{"a batch with headers outside", got(200, `[{"code":400,"body":"{\"error\":{\"code\":80004}}"}]`, buc, metaTwo), is(budget, onTenant, 21*time.Minute)},
 		{"a batch that did well", got(200, `[{"code":200,"headers":[{"name":"Retry-After","value":"5"}],"body":"{\"error\":null}"}]`), notLimited},
 	}

@@ -111,6 +111,50 @@ func (l *items[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// answers reads the elements of the array that a body in JSON is, or that a field of
+// its object is: those of a batch, of which only the beginning may be there. whole says
+// that these are all, up to maxItems.
+func answers[T any](body []byte, field string) (all []T, whole bool) {
+	if len(body) > maxBody {
+		return nil, false
+	}
+	dec := json.NewDecoder(bytes.NewReader(trim(body)))
+	if field != "" && !seek(dec, field) {
+		return nil, false
+	}
+	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
+		return nil, false
+	}
+	for dec.More() && len(all) < maxItems {
+		var v T
+		if err := dec.Decode(&v); err != nil {
+			if _, mistyped := errors.AsType[*json.UnmarshalTypeError](err); !mistyped {
+				return all, false
+			}
+		}
+		all = append(all, v)
+	}
+	t, err := dec.Token()
+	return all, err == nil && t == json.Delim(']')
+}
+
+// seek brings dec to the value of a field of an object.
+func seek(dec *json.Decoder, field string) bool {
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	for dec.More() {
+		if t, err := dec.Token(); err != nil || t == field {
+			return err == nil
+		}
+		var other json.RawMessage
+		if dec.Decode(&other) != nil {
+			return false
+		}
+	}
+	return false
+}
+
 // elements yields the elements of an XML document of at most maxBody bytes, in
 // order: the name without its prefix, and the text up to the next tag, cut to 256
 // bytes. It reads as much of it as there is, well-formed or not.

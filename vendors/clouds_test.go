@@ -188,7 +188,7 @@ func TestMicrosoftGraph(t *testing.T) {
 		{"a fraction", got(429, "", "Retry-After", "1.5"), is(burst, onTenant, 1500*ms)},
 		{"SharePoint", got(429, "", "RateLimit-Limit", "1200", "RateLimit-Remaining", "0", "RateLimit-Reset", "5"), is(burst, onTenant, 5*sec)},
 		{"504", got(504, "", "Retry-After", "10"), is(overload, onHost, 10*sec)},
-		{"a batch", got(200, batch(`{"id":"1","status":200,"headers":{"Retry-After":"99"}},{"id":"2","status":429,"headers":{"retry-after":"10"},"body":{}},{"id":"3","status":"429","headers":{"Retry-After":20}}`)), is(burst, onTenant, 20*sec)},
+		{"a batch", got(200, batch(`{"id":"1","status":200,"headers":{"Retry-After":"99"}},{"id":"2","status":429,"headers":{"retry-after":"10"},"body":{}},{"id":"3","status":"429","headers":{"Retry-After":20}}`)), []throttle.Signal{final(sig(burst, onTenant, 20*sec))}},
 		{"a batch without a time", got(200, batch(`{"status":429}`)), is(burst, onTenant, none)},
 		{"a batch of failures", got(200, batch(`{"status":404,"headers":{"Retry-After":"1"}},{"status":503},null,5`)), notLimited},
 		{"a batch of something else", got(200, `{"responses":"429","status":429}`), notLimited},

@@ -22,7 +22,7 @@ import (
 // Evidence, read 2026-11-21: learn.microsoft.com/linkedin/shared/api-guide/concepts/rate-limits.
 func LinkedIn() Adapter { return Adapter{linkedIn} }
 
-var linkedIn = &api{read: readLinkedIn}
+var linkedIn = &api{read: readLinkedIn, peek: always}
 
 // linkedInError is the body of a failure, or a field that failed.
 type linkedInError struct {

@@ -19,8 +19,9 @@ import (
 // the page, 613 the ad account and 80000 to 80014 (business use cases) the object:
 // the tenant. So use one governor for each app, and ask with the object as tenant,
 // act_<id>, or with the use case too, act_<id>/ads_insights. The answer to a batch,
-// 200 and an array, has a refusal in each of its items. A 429 without a code is
-// limited, too.
+// 200 and an array, has a refusal in each of its items; unless all were refused, what
+// was not may have been done, and the batch is not to be sent again as it was. A 429
+// without a code is limited, too.
 //
 // The delay is estimated_time_to_regain_access of the header
 // X-Business-Use-Case-Usage, in minutes, the longest of the entries of the use
@@ -141,13 +142,19 @@ type metaItem struct {
 
 func readMeta(r Response, _ []quota) []throttle.Signal {
 	var all signals
-	for _, in := range metaBatch(r) {
+	batch, whole := metaBatch(r)
+	for _, in := range batch {
 		if len(in.Header) == 0 {
 			in.Header = r.Header
 		}
-		if s, ok := readMetaOne(in); ok {
+		s, ok := readMetaOne(in)
+		if ok {
 			all.add(s)
 		}
+		whole = whole && ok
+	}
+	if len(batch) > 0 && !whole {
+		all.once()
 	}
 	if s, ok := readMetaOne(r); ok {
 		all.add(s)
@@ -178,16 +185,17 @@ func readMetaOne(r Response) (throttle.Signal, bool) {
 	return s, true
 }
 
-// metaBatch returns the answers in the answer to a batch.
-func metaBatch(r Response) (in []Response) {
+// metaBatch returns the answers in the answer to a batch, and whether these are all. One
+// that is null was not made in time, or its answer not.
+func metaBatch(r Response) (in []Response, whole bool) {
 	if r.Status != http.StatusOK || !bytes.HasPrefix(trim(r.Body), []byte("[")) {
-		return nil
+		return nil, true
 	}
-	var batch items[metaItem]
-	decode(r.Body, &batch)
+	batch, whole := answers[metaItem](r.Body, "")
 	for _, it := range batch {
 		status, err := strconv.Atoi(string(it.Code))
 		if err != nil {
+			whole = false
 			continue
 		}
 		one := Response{Status: status, Header: http.Header{}, Body: []byte(it.Body), At: r.At}
@@ -196,5 +204,5 @@ func metaBatch(r Response) (in []Response) {
 		}
 		in = append(in, one)
 	}
-	return in
+	return in, whole
 }

@@ -79,7 +79,8 @@ func metaDelay(h http.Header, useCase string) (time.Duration, string) {
 
 func learnMeta(r Response, quotas []quota) []quota {
 	quotas = metaLearned(r.Header, quotas)
-	for _, in := range metaBatch(r) {
+	batch, _ := metaBatch(r)
+	for _, in := range batch {
 		quotas = metaLearned(in.Header, quotas)
 	}
 	return quotas[:min(len(quotas), maxItems)]

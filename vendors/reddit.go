@@ -23,6 +23,7 @@ func Reddit() Adapter { return Adapter{reddit} }
 var reddit = &api{
 	headers: []family{{remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset", form: resetSeconds}},
 	read:    readReddit,
+	peek:    redditAction,
 }
 
 func readReddit(r Response, quotas []quota) []throttle.Signal {

@@ -64,7 +64,7 @@ func (a *api) Peek(r *http.Response) int {
 // peekable is what can be asked for.
 const peekable = 64 << 10
 
-// always is for APIs that answer any call with 200.
+// always is for APIs of which any call may be answered with 200 and an error.
 func always(string, http.Header) bool { return true }
 
 // gitHubGraphQL are the answers that have errors of their own.
@@ -90,6 +90,12 @@ func placeGitHub(u *url.URL) (tenant, bucket string) {
 func metaBatched(path string, _ http.Header) bool {
 	return strings.Count(strings.Trim(path, "/"), "/") == 0
 }
+
+// graphBatched are the answers to batches.
+func graphBatched(path string, _ http.Header) bool { return strings.HasSuffix(path, "/$batch") }
+
+// redditAction are the answers to what a user does.
+func redditAction(path string, _ http.Header) bool { return strings.HasPrefix(path, "/api/") }
 
 // placeMeta finds an ad account.
 func placeMeta(u *url.URL) (tenant, bucket string) {

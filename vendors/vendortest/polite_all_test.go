@@ -29,6 +29,12 @@ func everyVendor() map[string]func() (*politeRun, int64) {
 				Secondary: &vendortest.Quota{Pause: time.Minute, MaxPause: time.Hour, Grace: grace},
 			}))), 150
 		},
+		"GitHub GraphQL": func() (*politeRun, int64) {
+			return gitHubQueries(must(vendortest.NewGitHub(vendortest.GitHubConfig{
+				Cost: gitHubCost, GraphQL: &vendortest.Quota{Burst: 2000, Window: 12 * time.Minute, Round: time.Second, Lenient: true, Grace: grace},
+				Secondary: &vendortest.Quota{Pause: time.Minute, MaxPause: time.Hour, Grace: grace},
+			}))), 150
+		},
 		"OpenAI": func() (*politeRun, int64) {
 			return openAIRun(must(vendortest.NewOpenAI(vendortest.OpenAIConfig{
 				Requests: &vendortest.Quota{Rate: 500.0 / 60, Burst: 500, Lenient: true, Counted: true, Grace: grace},
@@ -47,8 +53,13 @@ func everyVendor() map[string]func() (*politeRun, int64) {
 			})), bucket), 30
 		},
 		"Meta":         func() (*politeRun, int64) { p, _ := metaRun(); return p, 150 },
+		"Meta batch":   func() (*politeRun, int64) { p, _ := metaBatches(); return p, 100 },
 		"MicrosoftAds": func() (*politeRun, int64) { p, _ := microsoftRun(); return p, 120 },
-		"Google Ads":   func() (*politeRun, int64) { p, _ := googleAdsRun(); return p, 100 },
+		"MicrosoftAds reports": func() (*politeRun, int64) {
+			p, _ := microsoftReports(200 * time.Millisecond)
+			return p, 30
+		},
+		"Google Ads": func() (*politeRun, int64) { p, _ := googleAdsRun(); return p, 100 },
 	}
 }
 
@@ -61,9 +72,9 @@ func TestGovernedClientsWhoDoNotKnowTheQuotaObeyEveryPause(t *testing.T) {
 			p.limits = nil
 			seconds := effort.Times(30)
 			switch name { // whose pauses are longer
-			case "GitHub", "MicrosoftAds":
+			case "GitHub", "GitHub GraphQL", "MicrosoftAds", "MicrosoftAds reports":
 				seconds = effort.Times(150)
-			case "Meta":
+			case "Meta", "Meta batch":
 				seconds = effort.Times(1800)
 			}
 			p.virtually(t, time.Duration(seconds)*time.Second, func() {
@@ -120,7 +131,7 @@ func (p *politeRun) each(t *testing.T, long time.Duration, seen func() bool) {
 		for caller := range callers {
 			wg.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
-					err := p.do(ctx, c, "http://vendor.test", p.next(caller, i))
+					err := p.do(ctx, c, "http://vendor.test", caller, i)
 					wait, limited := p.adapter.DelayError(err)
 					if err == nil || !limited || wait <= 0 {
 						wait = time.Duration(rand.IntN(5000)) * time.Millisecond // its own work

@@ -1,6 +1,8 @@
 package vendortest_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +31,51 @@ func gitHubRun(g *vendortest.GitHub) *politeRun {
 			return map[string]vendortest.Totals{"primary": g.Totals().Core, "secondary": g.Totals().Secondary}
 		},
 	}
+}
+
+// gitHubQueries asks queries that may cost ten points. What they did they say.
+func gitHubQueries(g *vendortest.GitHub) *politeRun {
+	return &politeRun{
+		adapter: vendors.GitHub(), handler: g, workers: 100,
+		limits: []governor.Limit{
+			{Per: throttle.Bucket, Unit: "points", Quota: vendors.GitHubPrimary()},
+			{Per: throttle.Bucket, Quota: vendors.GitHubGraphQLPoints()}, // of queries, which cost one each
+		},
+		next: func(_, i int) asked {
+			return asked{
+				method: "POST", path: "/graphql", header: map[string]string{"Authorization": "Bearer t"},
+				body: fmt.Sprintf(`{"query":"{ rateLimit { cost } } # %d"}`, 1+i%10), ask: governor.Ask{Cost: 10},
+			}
+		},
+		totals: func() map[string]vendortest.Totals {
+			return map[string]vendortest.Totals{"primary": g.Totals().GraphQL, "secondary": g.Totals().Secondary}
+		},
+	}
+}
+
+// gitHubCost is what the queries of the runs cost: the number that they end with.
+func gitHubCost(query string) (cost int) {
+	_, number, _ := strings.Cut(query, "#")
+	_, _ = fmt.Sscan(number, &cost)
+	return cost
+}
+
+func TestGovernedQueriesArePoliteToGitHub(t *testing.T) {
+	part := 10 // as for its calls
+	if !effort.Usual() {
+		part = 1
+	}
+	window := time.Hour / time.Duration(part)
+	g := must(vendortest.NewGitHub(vendortest.GitHubConfig{
+		Cost: gitHubCost, GraphQL: &vendortest.Quota{Burst: 5000 / part, Window: window, Round: time.Second, Lenient: true},
+	}))
+	p := gitHubQueries(g)
+	p.limits[0].Quota.Limit /= part
+	p.limits[0].Quota.Per /= time.Duration(part)
+	p.virtually(t, 2*window, func() {
+		p.polite(t)
+		goodput(t, "points", g.Totals().GraphQL.Used, 2*5000/part)
+	})
 }
 
 func TestGovernedClientsArePoliteToGitHub(t *testing.T) {

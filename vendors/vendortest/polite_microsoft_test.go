@@ -1,6 +1,8 @@
 package vendortest_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +38,68 @@ func microsoftRun() (*politeRun, *vendortest.MicrosoftAds) {
 			return map[string]vendortest.Totals{"user": m.Totals().User, "customer": m.Totals().Customer}
 		},
 	}, m
+}
+
+// microsoftReports has reports made, waits until they are, and fetches them. Ten may be
+// pending, each for so long: so ten may be submitted in that time, for which submitting
+// is a bucket, as the adapter wants it.
+func microsoftReports(preparing time.Duration) (*politeRun, *vendortest.MicrosoftAds) {
+	user := vendortest.MicrosoftAdsMinute(200)
+	user.Grace = grace
+	m := must(vendortest.NewMicrosoftAds(vendortest.MicrosoftAdsConfig{User: &user, Reports: 10, Preparing: preparing}))
+	submits := must(limiter.NewQuota(limiter.QuotaConfig{Limit: 10, Per: preparing, Margin: 50 * time.Millisecond}))
+	call := func(method, path, body, bucket string) asked {
+		return asked{
+			method: method, path: path, body: body, ask: governor.Ask{Bucket: bucket},
+			header: map[string]string{"Authorization": "Bearer u", "DeveloperToken": "d", "CustomerId": "1"},
+		}
+	}
+	const reports = "/Reporting/v13/GenerateReport/"
+	return &politeRun{
+		adapter: vendors.MicrosoftAds(), handler: m,
+		limits: []governor.Limit{
+			{Per: throttle.Host, Quota: limiter.QuotaConfig{Limit: 200, Per: time.Minute}},
+			{Per: throttle.Bucket, Limiter: must(limiter.NewByKey(limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"submit": submits}}))},
+		},
+		job: func(_, _ int, send func(asked) ([]byte, error)) error {
+			id, err := send(call("POST", reports+"Submit", `{"ReportRequest":{}}`, "submit"))
+			for err == nil {
+				time.Sleep(preparing)
+				var status struct {
+					ReportRequestStatus struct {
+						Status            string
+						ReportDownloadURL string `json:"ReportDownloadUrl"`
+					}
+				}
+				told, failed := send(call("POST", reports+"Poll", string(id), "poll"))
+				if err = failed; err == nil {
+					err = json.Unmarshal(told, &status)
+				}
+				if at := status.ReportRequestStatus.ReportDownloadURL; err == nil && at != "" {
+					_, err = send(call("GET", at[strings.Index(at, "/Reporting"):], "", "download"))
+					return err
+				}
+			}
+			return err
+		},
+		totals: func() map[string]vendortest.Totals {
+			got := m.Totals()
+			return map[string]vendortest.Totals{"user": got.User, "pending": {Accepted: got.Reports, Refused: got.OverLimit}}
+		},
+	}, m
+}
+
+func TestGovernedReportsArePoliteToMicrosoftAds(t *testing.T) {
+	p, m := microsoftReports(10 * time.Second)
+	minutes := effort.Times(2)
+	p.virtually(t, time.Duration(minutes)*time.Minute, func() {
+		p.polite(t)
+		got := m.Totals()
+		if got.User.Refused != 0 || got.OverLimit != 0 {
+			t.Errorf("%d calls and %d reports were refused, want none", got.User.Refused, got.OverLimit)
+		}
+		goodput(t, "reports", got.Reports, 60*minutes)
+	})
 }
 
 func TestGovernedClientsArePoliteToMicrosoftAds(t *testing.T) {

@@ -27,7 +27,9 @@ type politeRun struct {
 	limits  []governor.Limit
 	workers int // 0: 64
 	next    func(caller, i int) asked
-	totals  func() map[string]vendortest.Totals // by limit
+	job     func(caller, i int, send func(asked) ([]byte, error)) error // in place of next: several calls
+	parts   bool                                                        // a refusal of a part of a call comes back to the caller
+	totals  func() map[string]vendortest.Totals                         // by limit
 }
 
 // asked is one call of a run, and the wishes that it is made with.
@@ -39,30 +41,40 @@ type asked struct {
 
 const callers = 200
 
-// do makes one call and reports what its answer says.
-func (p *politeRun) do(ctx context.Context, c *http.Client, base string, in asked) error {
+// do does what a caller's i-th turn is.
+func (p *politeRun) do(ctx context.Context, c *http.Client, base string, caller, i int) error {
+	send := func(in asked) ([]byte, error) { return p.send(ctx, c, base, in) }
+	if p.job != nil {
+		return p.job(caller, i, send)
+	}
+	_, err := send(p.next(caller, i))
+	return err
+}
+
+// send makes one call and returns what its answer says.
+func (p *politeRun) send(ctx context.Context, c *http.Client, base string, in asked) ([]byte, error) {
 	ctx = httpx.WithAsk(ctx, in.ask)
 	req, err := http.NewRequestWithContext(ctx, in.method, base+in.path, strings.NewReader(in.body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for k, v := range in.header {
 		req.Header.Set(k, v)
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r := vendors.Response{Status: resp.StatusCode, Header: resp.Header, Body: body, At: time.Now()}
 	if len(p.adapter.Read(r)) > 0 || r.Status >= 400 {
-		return &vendors.ResponseError{Response: r}
+		return nil, &vendors.ResponseError{Response: r}
 	}
-	return nil
+	return body, nil
 }
 
 // host is how the vendor is governed.
@@ -88,9 +100,12 @@ func (p *politeRun) govern(ctx context.Context, t *testing.T, base http.RoundTri
 				if n > 0 && i > n {
 					return
 				}
-				err := p.do(ctx, c, url, p.next(caller, int(i)))
+				err := p.do(ctx, c, url, caller, int(i))
+				_, limited := p.adapter.DelayError(err)
 				if err == nil {
 					done.Add(1)
+				} else if limited && p.parts { // the caller's next turn is to make up for it
+					continue
 				} else if ctx.Err() == nil {
 					t.Errorf("call %d: %v", i, err)
 					return // in a bubble errors take no time, and there is no end of them
