@@ -74,6 +74,8 @@ type trouble struct {
 	gone    bool          // because the request was cancelled
 	stalled bool          // a stream's loop took too long for an item
 	pause   time.Duration // that the vendor, or the closure by Again, asked of this request alone
+	keeper  Keeper        // what the closure returned, of a call of Held, whose lease follows; else nil
+	lease   *Lease
 }
 
 // ill returns a's trouble, made when it has none.

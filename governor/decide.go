@@ -20,6 +20,8 @@ type fate struct {
 	pause time.Duration // at least so long, by itself
 	err   error         // otherwise: its result
 	own   bool          // err is the governor's
+
+	dropped bool // as if the actor had dropped it from the queue
 }
 
 // decide says what becomes of the request.

@@ -42,3 +42,15 @@ func (c *core) refuse(r *request, err error) {
 		r.sel().refs.Add(-1)
 	}
 }
+
+// complete completes a's request with what f says.
+func (c *core) complete(a *attempt, f fate) {
+	n := a.n
+	switch {
+	case f.dropped:
+		n = 0
+	case a.out.kind > panicked:
+		n-- // this one did not start
+	}
+	c.finish(a.r, n, f.err, f.own)
+}

@@ -35,7 +35,8 @@ const (
 
 // Held is Do for a result that is read later, such as a response's body: when fn has
 // succeeded, what the call has is kept until l.Release, as by Hold, which for a call
-// on the fast path costs nothing beyond the Lease. A call that fails holds nothing.
+// on the fast path costs nothing beyond the Lease. A call that fails holds nothing,
+// unless its error is a Keeper.
 // fn may be called on another goroutine than the caller's, and the call's outcome is
 // told to limits and breaker with Release. As with Hold, a Lease that is forgotten
 // for longer than Config.StuckAfter raises an event, and Close waits for it.
@@ -53,16 +54,14 @@ func Held[R any](ctx context.Context, g *Plain, sel string, l *Lease, fn func(co
 	return Do(ctx, g, sel, holding(l, fn))
 }
 
-// holding is fn with a Hold when it succeeds.
+// holding is fn with what its outcome keeps.
 func holding[R any](l *Lease, fn func(context.Context) (R, error)) func(context.Context, struct{}) (R, error) {
 	if fn == nil {
 		return nil
 	}
 	return func(ctx context.Context, _ struct{}) (R, error) {
 		v, err := fn(ctx)
-		if err == nil {
-			l.hold(Hold(ctx))
-		}
+		l.note(ctx, err)
 		return v, err
 	}
 }
@@ -126,9 +125,7 @@ func heldInline[R any](ctx context.Context, g *Plain, ask *Ask, sel string, l *L
 		return v, nil, true
 	}
 	a := in.attempt()
-	if err == nil {
-		l.hold(Hold(in))
-	}
+	l.note(in, err)
 	out := a.answer(err) // what it panics with is taken for the closure's
 	call.stage = settled
 	t := &rerun[struct{}, R]{fn: holding(l, fn), val: v}

@@ -138,7 +138,7 @@ func (c *core) judge(a *attempt, err error) {
 // Under KeepConn a request that has begun and goes on keeps both, and giveBack
 // returns its next attempt when that is granted.
 func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *attempt) {
-	a.back = f.back
+	var end func(error) // not nil: a lease keeps the slot
 	keep, wake := false, true
 	defer func() { // also when a function of the user's ends the goroutine
 		a.r.class.Store(&a.key.class)
@@ -146,17 +146,20 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 		case keep:
 			next = c.stay(a, f)
 			return
+		case end != nil:
+			c.complete(a, f)
+			if wake {
+				c.wakeUp()
+			}
+			end(nil)
+			return
 		case f.back:
 			c.handBack(a.r, f)
 			c.gate.word.release()
 			wake = true
 		default:
 			wake = c.gate.word.release() || wake || c.bus.Wants(event.Idle)
-			n := a.n
-			if a.out.kind > panicked {
-				n-- // this one did not start
-			}
-			c.finish(a.r, n, f.err, f.own)
+			c.complete(a, f)
 		}
 		c.untrack(a)
 		if wake { // whoever waits for the result need not wait for this
@@ -167,6 +170,10 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 		if !keep && a.lease != nil {
 			c.returnConn(a)
 		}
+	}()
+	defer func() {
+		end = c.entrust(a, &f)
+		a.back, keep = f.back, keep && f.back
 	}()
 	wake = c.free(a, refused)
 	keep = f.back && a.keeps()
@@ -243,7 +250,9 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 		c.retime.Store(true)
 		c.freed()
 	}
-	a.cancel(nil)
+	if a.ails().keeper == nil { // else see entrust
+		a.cancel(nil)
+	}
 	if a.permitted {
 		a.permitted = false
 		wake = true // it may have opened, or closed

@@ -10,7 +10,8 @@ import (
 )
 
 // ErrBodyCut is what reading the body of a failed answer ends with where that was
-// longer than what is kept of one that might have been repeated.
+// longer than 64 KiB and its request went on, to be sent again: while it waited for
+// that it held no connection from which there would be more to read.
 var ErrBodyCut = errors.New("httpx: body is longer than what is kept of a failed answer")
 
 // maxPeek is how much of a body is read before its answer is returned.
@@ -31,10 +32,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 // ended says how reading ended.
 func (b *body) ended(err error) {
-	switch {
-	case b.blame != nil:
-		err = b.blame
-	case err == io.EOF, b.closing.Load(): // which fails a Read elsewhere
+	if err == io.EOF || b.closing.Load() { // which fails a Read elsewhere
 		err = nil
 	}
 	(*exchange)(b).done(err)
@@ -110,7 +108,7 @@ func peek(resp *http.Response, n int) *peeked {
 	return p
 }
 
-// cut drops what has not been read.
+// cut lets go what has not been read.
 func (p *peeked) cut() {
 	if p.rest != nil {
 		p.rest.Close()

@@ -44,7 +44,7 @@ func (t *Transport) check(req *http.Request) error {
 }
 
 // exchange is one request on its way, and all there is of it: the context of its
-// attempts, by which they find it; the lease of the one that went well; and, as a
+// attempts, by which they find it; the lease of the last one; and, as a
 // body, what its caller reads.
 type exchange struct {
 	context.Context // the request's, or one that ends with Config.Timeout
@@ -53,14 +53,13 @@ type exchange struct {
 	retry           *Retry
 	cancel          context.CancelFunc // of the timeout; nil: none
 	lease           governor.Lease
-	blame           *failure    // what the lease ends with; nil: an answer that was good
 	closing         atomic.Bool // the caller wants no more of the body
 
 	// state is atomic, for when a governor is closed by force RoundTrip returns while
 	// an attempt still runs. Then the body of an answer is nobody's, and of the two
 	// the one that comes second to state, which sees the other's bit, closes it.
 	state atomic.Uint64
-	real  io.ReadCloser // what body reads, of the attempt that went well; set before hasAnswer is
+	real  io.ReadCloser // what body reads, of the last attempt; set before hasAnswer is
 
 	// mu guards what follows, which only attempts that fail have.
 	mu     sync.Mutex
@@ -196,8 +195,8 @@ func (x *exchange) failing(f *failure) {
 	}
 }
 
-// keep makes resp, whose body holds nothing, what the caller gets when there is no
-// further attempt, and returns what it was before.
+// keep makes resp what the caller gets when there is no further attempt, and returns
+// what it was before.
 func (x *exchange) keep(resp *http.Response) (before *http.Response) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -211,17 +210,17 @@ func (x *exchange) ended(resp *http.Response, err error) (*http.Response, error)
 	if state < oneAttempt {
 		closeBody(x.req)
 	}
+	if err != nil {
+		resp, err = outcome(err, x.keep(nil))
+	}
 	if state&hasAnswer != 0 {
 		if err == nil {
 			return resp, nil
 		}
-		x.real.Close() // the governor was closed by force just then
+		x.real.Close() // the error says more, as when the governor was closed by force just then
 	}
 	x.done(nil) // there is nothing to be read, or it has been
-	if err == nil {
-		return resp, nil
-	}
-	return outcome(err, x.keep(nil))
+	return resp, err
 }
 
 // done gives everything back.

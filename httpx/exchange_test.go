@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/vendors"
 )
 
 // closes counts how often it is closed.
@@ -44,6 +45,29 @@ func TestAnswerThatNobodyWaitsForIsClosedOnce(t *testing.T) {
 		x, resp, c := abandoned(t)
 		if _, err := x.good(resp, nil); err != nil || c.n != 0 {
 			t.Errorf("%v, closed %d times", err, c.n)
+		}
+		if got, err := x.ended(nil, governor.ErrAbandoned); got != nil || !errors.Is(err, governor.ErrAbandoned) || c.n != 1 {
+			t.Errorf("%v, %v, closed %d times", got, err, c.n)
+		}
+	})
+	failing := func(x *exchange, resp *http.Response) *failure {
+		resp.StatusCode = 500
+		resp.Body.(*closes).Reader = strings.NewReader(long)
+		return x.fault(resp, peek(resp, maxPeek), vendors.Response{})
+	}
+	t.Run("a failure comes last", func(t *testing.T) {
+		x, resp, c := abandoned(t)
+		if _, err := x.ended(nil, governor.ErrAbandoned); !errors.Is(err, governor.ErrAbandoned) {
+			t.Error(err)
+		}
+		if f := failing(x, resp); f.Settled(false) || c.n != 1 {
+			t.Errorf("it is kept, or was closed %d times, want once", c.n)
+		}
+	})
+	t.Run("a failure comes first", func(t *testing.T) {
+		x, resp, c := abandoned(t)
+		if f := failing(x, resp); !f.Settled(false) || c.n != 0 {
+			t.Errorf("it is not kept, or was closed %d times", c.n)
 		}
 		if got, err := x.ended(nil, governor.ErrAbandoned); got != nil || !errors.Is(err, governor.ErrAbandoned) || c.n != 1 {
 			t.Errorf("%v, %v, closed %d times", got, err, c.n)

@@ -7,17 +7,19 @@ import (
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/governor"
-	"github.com/flyball-go/flyball/vendors"
 )
 
 // failure is what an attempt comes to that its governor is not to take for a success:
 // a refusal, an answer that is a failure, or an error.
 type failure struct {
-	resp    *http.Response // nil: err; its body holds nothing
+	resp    *http.Response // nil: err
 	err     error          // of Base, or what of resp the adapter reads
 	final   bool           // not to be repeated, unless it was refused because of a limit
 	blamed  bool           // the breaker is to count it
 	backoff backoff.Schedule
+
+	rest *peeked // resp's body, of which there is more than has been read; nil: there is not
+	x    *exchange
 }
 
 // Error is that of the answer, or of the error.
@@ -29,7 +31,20 @@ func (f *failure) Unwrap() error { return f.err }
 // Permanent says to a governor's Retry that no further attempt is to be made.
 func (f *failure) Permanent() bool { return f.final }
 
-var _ error = (*vendors.ResponseError)(nil)
+// Settled implements governor.Keeper: what there is more of a body is for who gets the
+// answer, and nobody does when there is a further attempt.
+func (f *failure) Settled(again bool) (keep bool) {
+	switch {
+	case f.rest == nil:
+		return false
+	case again:
+		f.rest.cut()
+		return false
+	}
+	return f.x.handOut(f.resp)
+}
+
+var _ governor.Keeper = (*failure)(nil)
 
 // asFailure finds an attempt's failure in what a governor makes of it.
 func asFailure(err error) (*failure, bool) {

@@ -2,10 +2,8 @@ package httpx
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
@@ -41,16 +39,11 @@ func (x *exchange) read(ctx context.Context, resp *http.Response) (*http.Respons
 		r.Body = plain(resp, p.head)
 	}
 	if bad || n > 0 {
-		switch f, whole := x.refusal(resp, p, r); {
-		case whole:
-			return x.good(resp, p)
-		case f != nil:
-			x.keep(resp)
+		if f := x.refusal(resp, p, r); f != nil {
 			return nil, f
 		}
 	}
 	if f := x.fault(resp, p, r); f != nil {
-		x.keep(resp)
 		return nil, f
 	}
 	x.learn(ctx, r)
@@ -140,31 +133,16 @@ func (x *exchange) signals(r vendors.Response) (s []throttle.Signal) {
 	return nil
 }
 
-// refusal is the failure of an answer by which the vendor asks to be called less. One
-// with a long body of a request that is not to be sent again goes to the caller whole:
-// its pause begins here, and not when somebody has read it. The governor hears of that
-// as of one from outside, of which its limiters hear nothing.
-func (x *exchange) refusal(resp *http.Response, p *peeked, r vendors.Response) (f *failure, whole bool) {
-	signals := x.signals(r)
-	if len(signals) == 0 {
-		return nil, false
+// refusal is the failure of an answer by which the vendor asks to be called less.
+func (x *exchange) refusal(resp *http.Response, p *peeked, r vendors.Response) *failure {
+	if len(x.signals(r)) == 0 {
+		return nil
 	}
-	f = &failure{resp: resp, err: &vendors.ResponseError{Response: kept(r)}, final: true}
-	if p != nil && p.rest != nil && (x.lease.Ask.NoRetry || slices.ContainsFunc(signals, func(s throttle.Signal) bool { return s.NoRetry })) {
-		x.pause(signals)
-		f.err = errRefused // which nobody reads once more
-		x.blame = f
-		return nil, true
-	}
-	hold(resp, p)
-	return f, false
+	return x.failure(&failure{final: true}, resp, p, r)
 }
 
-var errRefused = errors.New("httpx: refused because of a limit")
-
 // fault is the failure of an answer by which the server failed, as Retry and
-// RecordFailure see it. One that may not be repeated, with a long body, goes to the
-// caller as it is, and is blamed for when it has been read.
+// RecordFailure see it.
 func (x *exchange) fault(resp *http.Response, p *peeked, r vendors.Response) *failure {
 	failed := IsFailure(resp)
 	blamed := failed
@@ -177,33 +155,30 @@ func (x *exchange) fault(resp *http.Response, p *peeked, r vendors.Response) *fa
 	if !failed && !blamed {
 		return nil
 	}
-	f := &failure{resp: resp, final: true, blamed: blamed}
+	f := &failure{final: true, blamed: blamed}
 	if failed {
 		x.failing(f)
 	}
 	if f.final && !blamed {
 		return nil
 	}
-	f.err = &vendors.ResponseError{Response: kept(r)}
 	if p == nil && resp.Body != nil && resp.Body != http.NoBody {
 		p = peek(resp, maxPeek)
 	}
-	if f.final && p != nil && p.rest != nil {
-		x.blame = f
-		return nil
-	}
-	hold(resp, p)
-	return f
+	return x.failure(f, resp, p, r)
 }
 
-// hold makes of resp one that is its own, and holds nothing.
-func hold(resp *http.Response, p *peeked) {
-	if p != nil {
-		p.cut()
+// failure makes f that of resp, which the caller gets when there is no further attempt.
+func (x *exchange) failure(f *failure, resp *http.Response, p *peeked, r vendors.Response) *failure {
+	f.resp, f.err = resp, &vendors.ResponseError{Response: kept(r)}
+	if p != nil && p.rest != nil {
+		f.x, f.rest = x, p
 	}
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
+	x.keep(resp)
+	return f
 }
 
 // learn reports what an answer that is no refusal says of quotas.
@@ -222,14 +197,22 @@ func (x *exchange) good(resp *http.Response, p *peeked) (*http.Response, error) 
 	if resp.Body == nil || resp.Body == http.NoBody || p != nil && p.rest == nil {
 		return resp, nil
 	}
-	x.real = resp.Body
-	if x.state.Or(hasAnswer)&hasReturned != 0 { // by force; nobody is there to close it
-		x.real.Close()
+	if !x.handOut(resp) {
 		return nil, &failure{err: governor.ErrAbandoned, final: true}
 	}
-	resp.Body = (*body)(x)
 	if w, ok := x.real.(io.Writer); ok && resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body = &writable{(*body)(x), w}
 	}
 	return resp, nil
+}
+
+// handOut makes resp's body one that ends the attempt, if there is somebody to get it.
+func (x *exchange) handOut(resp *http.Response) bool {
+	x.real = resp.Body
+	if x.state.Or(hasAnswer)&hasReturned != 0 { // by force; nobody is there to close it
+		x.real.Close()
+		return false
+	}
+	resp.Body = (*body)(x)
+	return true
 }

@@ -28,14 +28,15 @@ import (
 // The answer is that of the last attempt, whatever its status, with its whole body; of
 // one that is followed by another attempt nothing is left open. Up to 64 KiB of the
 // body of an answer with status 400 or above are read beforehand, and of a better one
-// only if the Vendor finds errors in those. All of it is the caller's to read. Only of
-// an answer whose request could have been sent again, and in the end was not, for a
-// pause was too long or the time was over, what is more than that is lost: reading it
-// ends with ErrBodyCut.
+// only if the Vendor finds errors in those. All of it is the caller's to read. Only
+// where a request went on waiting to be sent again, and then could not be, for meanwhile
+// the pause grew too long or the breaker opened, there is no more of its last answer
+// than that, since what waits holds no connection: reading on ends with ErrBodyCut.
 //
-// The slot, the permits and the context of an attempt that went well are held until
-// its body has been read to its end, or has failed, or is closed: as with any client,
-// whoever does not close bodies runs out of connections, and here of slots.
+// The slot and the context of the last attempt, and the permits of one that went well,
+// are held until its body has been read to its end, or has failed, or is closed; where
+// it failed with no more than 64 KiB, nothing is. As with any client, whoever does not
+// close bodies runs out of connections, and here of slots.
 //
 // # Errors
 //

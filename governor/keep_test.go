@@ -1,0 +1,188 @@
+package governor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/retry"
+)
+
+// unread is a failure with something that is read later.
+type unread struct {
+	*slowDown // nil: it is no refusal
+	settled   func(again bool) bool
+}
+
+func (e *unread) Error() string { return "unread" }
+
+func (e *unread) Unwrap() error {
+	if e.slowDown == nil {
+		return nil
+	}
+	return e.slowDown
+}
+
+func (e *unread) Settled(again bool) bool { return e.settled(again) }
+
+func TestFailureWithAKeeperKeepsSlotAndContextUntilRelease(t *testing.T) {
+	open := &breaker.Config{Consecutive: 1}
+	for name, c := range map[string]struct {
+		cfg    governor.PlainConfig
+		ask    governor.Ask
+		by     time.Duration // its latest start
+		limit  *slowDown
+		open   *breaker.Config
+		agains int
+		is     error
+	}{
+		"a failure":                   {},
+		"attempts ran out":            {cfg: governor.PlainConfig{Retry: &retry.Config{Attempts: 3, Backoff: backoff.Constant(time.Second)}}, agains: 2, is: governor.ErrGaveUp},
+		"the schedule ended":          {cfg: governor.PlainConfig{Retry: &retry.Config{Backoff: backoff.Func(func(backoff.Step) (time.Duration, bool) { return 0, false })}}, is: governor.ErrGaveUp},
+		"its wait is too long":        {cfg: governor.PlainConfig{MaxWait: time.Second, Retry: &retry.Config{Backoff: backoff.Constant(time.Minute)}}, is: governor.ErrCooling},
+		"its wait ends too late":      {by: time.Second, cfg: governor.PlainConfig{Retry: &retry.Config{Backoff: backoff.Constant(time.Minute)}}, is: governor.ErrLate},
+		"a refusal not to be waited":  {ask: governor.Ask{NoRetry: true}, limit: &slowDown{time.Second}},
+		"refused once too often":      {cfg: governor.PlainConfig{LimitedAttempts: 1}, limit: &slowDown{time.Second}, is: governor.ErrGaveUp},
+		"a pause that is too long":    {limit: &slowDown{time.Hour}, is: governor.ErrCooling},
+		"a pause that ends too late":  {by: time.Second, limit: &slowDown{time.Minute}, is: governor.ErrLate},
+		"it has opened the breaker":   {cfg: governor.PlainConfig{Retry: &retry.Config{Backoff: backoff.None}}, open: open, is: breaker.ErrOpen},
+		"it was judged by a breaker":  {open: open},
+		"only observed":               {cfg: governor.PlainConfig{Observe: true}, limit: &slowDown{time.Hour}},
+		"the fast path is not for it": {ask: governor.Ask{KeepConn: true}, limit: &slowDown{time.Hour}, is: governor.ErrCooling},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := c.cfg
+				cfg.Name, cfg.Workers, cfg.Vendor = "kept", 1, slowVendor{}
+				if c.open != nil {
+					b, err := breaker.New(*c.open)
+					if err != nil {
+						t.Fatal(err)
+					}
+					cfg.Breaker = b
+				}
+				g, err := governor.New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var at context.Context
+				agains, ends := 0, 0
+				fail := &unread{slowDown: c.limit, settled: func(again bool) bool {
+					if g.Stats().InFlight != 1 {
+						t.Error("told when the slot is free")
+					}
+					if again {
+						agains++
+					} else {
+						ends++
+					}
+					return true // which does not count where it goes on
+				}}
+				l := governor.Lease{Ask: c.ask}
+				if c.by > 0 {
+					l.Ask.StartBy = time.Now().Add(c.by)
+				}
+				_, err = governor.Held(t.Context(), g, "", &l, func(ctx context.Context) (int, error) { at = ctx; return 0, fail })
+				if !errors.Is(err, fail) || c.is != nil && !errors.Is(err, c.is) {
+					t.Errorf("%v, want the closure's error, as %v", err, c.is)
+				}
+				if agains != c.agains || ends != 1 {
+					t.Errorf("told %d times that it goes on and %d times that it is over, want %d and 1", agains, ends, c.agains)
+				}
+				synctest.Wait()
+				dropped := uint64(0) // from the queue, as far as anybody can tell
+				if errors.Is(err, governor.ErrCooling) || errors.Is(err, governor.ErrLate) || errors.Is(err, breaker.ErrOpen) {
+					dropped = 1
+				}
+				if s := g.Stats(); s.InFlight != 1 || s.Succeeded != 0 || s.Failed != 1-dropped || s.Dropped != dropped || at.Err() != nil {
+					t.Errorf("%d in flight, %d failed, %d dropped; its context: %v", s.InFlight, s.Failed, s.Dropped, at.Err())
+				}
+				l.Release(&slowDown{time.Hour}) // of which nobody hears
+				synctest.Wait()
+				if s := g.Stats(); s.InFlight != 0 || s.Limited > 1 || at.Err() == nil {
+					t.Errorf("%d in flight, %d refusals; its context: %v", s.InFlight, s.Limited, at.Err())
+				}
+				if err := g.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestKeeperOfARequestThatGoesOnHoldsNothing(t *testing.T) {
+	heldPaths(t, governor.PlainConfig{Vendor: slowVendor{}, Workers: 1}, func(t *testing.T, g *governor.Plain, ask governor.Ask) {
+		told, calls := []bool(nil), 0
+		var first context.Context
+		fail := &unread{slowDown: &slowDown{20 * time.Second}, settled: func(again bool) bool { told = append(told, again); return true }}
+		l := governor.Lease{Ask: ask}
+		go func() {
+			time.Sleep(10 * time.Second)
+			if n := g.Stats().InFlight; n != 0 && !ask.KeepConn {
+				t.Errorf("%d in flight while it waits", n)
+			}
+			if first.Err() == nil {
+				t.Error("the context of the attempt before goes on")
+			}
+		}()
+		v, err := governor.Held(t.Context(), g, "", &l, func(ctx context.Context) (int, error) {
+			if calls++; calls == 1 {
+				first = ctx
+				return 0, fail
+			}
+			return 7, nil
+		})
+		if v != 7 || err != nil || len(told) != 1 || !told[0] {
+			t.Errorf("%d, %v, told %v", v, err, told)
+		}
+		l.Release(nil)
+		synctest.Wait()
+		if n := g.Stats().InFlight; n != 0 {
+			t.Errorf("%d in flight", n)
+		}
+	})
+}
+
+func TestKeeperThatKeepsNothing(t *testing.T) {
+	for name, settled := range map[string]func(bool) bool{"no": func(bool) bool { return false }, "a panic": func(bool) bool { panic("p") }} {
+		t.Run(name, func(t *testing.T) {
+			heldPaths(t, governor.PlainConfig{Workers: 1}, func(t *testing.T, g *governor.Plain, ask governor.Ask) {
+				fail := &unread{settled: settled}
+				var at context.Context
+				l := governor.Lease{Ask: ask}
+				_, err := governor.Held(t.Context(), g, "", &l, func(ctx context.Context) (int, error) { at = ctx; return 0, fail })
+				synctest.Wait()
+				if n := g.Stats().InFlight; err != fail || n != 0 || at.Err() == nil {
+					t.Errorf("%v, %d in flight; its context: %v", err, n, at.Err())
+				}
+			})
+		})
+	}
+}
+
+func TestCloseEndsTheContextOfAKeptFailureAndWaitsForIt(t *testing.T) {
+	for _, ask := range []governor.Ask{{}, {KeepConn: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			g, err := governor.New(governor.PlainConfig{Name: "kept"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var at context.Context
+			l := governor.Lease{Ask: ask}
+			fail := &unread{settled: func(bool) bool { return true }}
+			if _, err := governor.Held(t.Context(), g, "", &l, func(ctx context.Context) (int, error) { at = ctx; return 0, fail }); err != fail {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			go func() { <-at.Done(); time.Sleep(3 * time.Second); l.Release(nil) }()
+			if err := g.Close(); err != nil || time.Since(began) != 3*time.Second {
+				t.Errorf("%v after %v, want none after 3s", err, time.Since(began))
+			}
+		})
+	}
+}
