@@ -93,7 +93,7 @@ func (s *Syncer) Share(cfg ShareConfig) (*Share, error) {
 		asked: slices.Clone(cfg.Limits), limits: slices.Clone(cfg.Limits), keys: make(map[string]*cell),
 	}
 	if s.cfg.Outage == SafeShare {
-		if err := sh.part(s.cfg.Part, s.cfg.Nodes); err != nil {
+		if err := sh.divide(s.cfg.Part, s.cfg.Nodes); err != nil {
 			return nil, err
 		}
 	}
@@ -129,9 +129,9 @@ func (sh *Share) Close() {
 	}
 }
 
-// part divides the limits into what the store grants and what each process has. Of a
+// divide divides the limits into what the store grants and what each process has. Of a
 // Bucket that is a part of Burst, too, of which at least half is left.
-func (sh *sharing) part(part float64, nodes int) error {
+func (sh *sharing) divide(part float64, nodes int) error {
 	limits := slices.Clone(sh.asked)
 	var parts []Limit
 	for i := range limits {
