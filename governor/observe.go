@@ -36,10 +36,12 @@ func (c *core) foresee(r *request, sc *scopes, now int64) {
 	case wait == 0:
 	case wait == limiter.Never:
 		c.wouldRefuse(r, ErrNeverAdmissible)
-	case add(now, wait) > r.startBy():
-		c.wouldRefuse(r, &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(add(now, wait))})
 	default:
-		c.wouldWait(r, sc[per], wait, "limit")
+		if err := c.tooLateIn(r, now, wait); err != nil {
+			c.wouldRefuse(r, err)
+		} else {
+			c.wouldWait(r, sc[per], wait, "limit")
+		}
 	}
 }
 

@@ -254,3 +254,26 @@ func TestObservedLimitsLetNewConnectionsStart(t *testing.T) {
 		}
 	})
 }
+
+// A context that ends when the limit would let the call go is too short, as it is where
+// calls are truly kept back.
+func TestObserverRefusesWhatCouldStartWhenItsContextEnds(t *testing.T) {
+	for _, tt := range []struct {
+		within  time.Duration
+		refused uint64
+	}{{time.Second, 1}, {time.Second + 1, 0}} {
+		bubble(t, func(c *governor.PlainConfig) {
+			c.Observe, c.NoPace = true, true
+			c.Limits = []governor.Limit{{Limiter: newBucket(t, 1, 1)}}
+		}, func(t *testing.T, g *governor.Plain) {
+			ctx, cancel := context.WithTimeout(t.Context(), tt.within)
+			defer cancel()
+			for range 2 {
+				<-governor.Submit(ctx, g, "", sleep(0)).Done()
+			}
+			if s := g.Stats(); s.WouldRefuse != tt.refused || s.WouldWait != 1-tt.refused {
+				t.Errorf("within %v: %d would have been refused and %d would have waited", tt.within, s.WouldRefuse, s.WouldWait)
+			}
+		})
+	}
+}

@@ -149,7 +149,15 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 		}
 	}
 	if err == nil {
-		if err = c.admit(r, &g.ask); err == ErrClosed && c.evicted() {
+		asking := true
+		defer func() { // a function of the user's has ended this
+			if asking {
+				r.sel().refs.Add(-1)
+			}
+		}()
+		err = c.admit(r, &g.ask)
+		asking = false
+		if err == ErrClosed && c.evicted() {
 			next, e := g.successor()
 			if e == nil {
 				r.sel().refs.Add(-1)

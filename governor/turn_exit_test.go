@@ -81,7 +81,8 @@ func quitInATurn(t *testing.T, who, how string) {
 }
 
 // A limiter that ends the goroutine of a submitter which has asked nobody for the turn
-// ends just that: the slot and the connection go back.
+// ends just that: the slot and the connection go back, and so does the selector, for which
+// there would be no room otherwise when others have been.
 func TestSubmitterWhoseLimiterDoesNotReturnKeepsNothing(t *testing.T) {
 	for how, quit := range quits {
 		t.Run(how, func(t *testing.T) {
@@ -108,6 +109,9 @@ func TestSubmitterWhoseLimiterDoesNotReturnKeepsNothing(t *testing.T) {
 				}
 				if _, err := Submit(t.Context(), g, "", answer).Result(t.Context()); err != nil {
 					t.Error(err)
+				}
+				if n := g.names.peek("").refs.Load(); n != 0 {
+					t.Errorf("%d requests are said to use the selector", n)
 				}
 			})
 		})
