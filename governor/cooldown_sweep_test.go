@@ -1,7 +1,9 @@
 package governor
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -60,4 +62,61 @@ func TestCooldownIsSweptForWhenSomebodyMayMind(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.what, got, tt.want)
 		}
 	}
+}
+
+// Each pause that is longer than the one before made every lane be looked at, once the
+// earliest latest start of all had been one that was soon over.
+func TestLatestStartOfWhatIsGoneBringsNoSweepAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := New(PlainConfig{Name: "test", Workers: 1, MaxWait: -1})
+		require.NoError(t, err)
+		defer g.Close()
+		pause := func(d time.Duration) {
+			g.Learn(throttle.Signal{Delay: d})
+			synctest.Wait()
+		}
+		minded := func(after time.Duration) (yes bool) {
+			g.core.ask(func() { yes = g.anybodyMinds(g.now(), add(g.now(), after)) })
+			return yes
+		}
+		pause(5 * time.Second)
+		none := Func(func(context.Context) (int, error) { return 0, nil })
+		by := func(d time.Duration, tenant string) *Request[int] {
+			return Submit(t.Context(), g.With(Ask{StartBy: time.Now().Add(d), Tenant: tenant}), "", none)
+		}
+		soon, later, last := by(10*time.Second, "a"), by(time.Hour, "b"), by(2*time.Hour, "b")
+		synctest.Wait()
+		require.True(t, minded(20*time.Second))
+		pause(20 * time.Second)
+		require.Equal(t, Done, soon.State())
+		require.Equal(t, Queued, later.State())
+		require.False(t, minded(30*time.Second))
+		require.True(t, minded(time.Hour+time.Second))
+		by(50*time.Minute, "c") // what comes later counts, too
+		synctest.Wait()
+		require.True(t, minded(51*time.Minute))
+		pause(time.Hour + time.Minute)
+		require.Equal(t, Done, later.State())
+		require.Equal(t, Queued, last.State())
+		require.False(t, minded(time.Hour+2*time.Minute))
+	})
+}
+
+// Only who has looked at all that waits knows what is left.
+func TestSweepOfAPartForgetsNoLatestStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := New(PlainConfig{Name: "test", Workers: 1, MaxWait: -1})
+		require.NoError(t, err)
+		defer g.Close()
+		g.Learn(throttle.Signal{Delay: time.Second})
+		none := Func(func(context.Context) (int, error) { return 0, nil })
+		soon := Submit(t.Context(), g.With(Ask{StartBy: time.Now().Add(10 * time.Second), Tenant: "a"}), "", none)
+		Submit(t.Context(), g.With(Ask{StartBy: time.Now().Add(time.Hour), Tenant: "b"}), "", none)
+		g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "b"}, Delay: 30 * time.Second})
+		synctest.Wait()
+		require.Equal(t, Queued, soon.State())
+		g.Learn(throttle.Signal{Delay: 20 * time.Second})
+		synctest.Wait()
+		require.Equal(t, Done, soon.State())
+	})
 }

@@ -3,6 +3,7 @@ package governor
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -98,21 +99,33 @@ func (c *core) anybodyMinds(now, last int64) bool {
 // sweep fails the requests that new cooldowns, of which the last ends at last, make
 // wait too long. changed are the scopes that have changed. It looks at the lanes of
 // those, and into those in which anybody could mind, unless nobody can.
+//
+// Where it has looked at all that waits in lanes, because the whole host pauses, it knows
+// the earliest latest start of those that are left. So that of one that is gone brings no
+// later sweep about. What is in no lane is minded again when it comes back.
 func (c *core) sweep(now, last int64, changed []*scope) {
 	if !c.gate.word.held() || c.observe || !c.anybodyMinds(now, last) {
 		return
 	}
+	all := slices.ContainsFunc(changed, func(st *scope) bool { return st.key.Level == throttle.Host })
+	earliest := int64(forever)
 	for l := range c.queue.lanesOf(changed) {
 		sc := l.scopes()
 		cd := c.gate.cooldown(&sc)
 		if cd.until == 0 || c.minding == 0 && (c.maxWait < 0 || cd.until-now <= int64(c.maxWait)) {
+			all = false
 			continue
 		}
 		for _, r := range l.all() {
 			if err := c.tooLong(r, cd, now); err != nil {
 				c.drop(r, err)
+			} else {
+				earliest = min(earliest, r.startBy())
 			}
 		}
+	}
+	if all {
+		c.earliest = earliest
 	}
 }
 
