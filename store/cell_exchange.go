@@ -177,7 +177,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 	} else { // somebody has joined meanwhile, who wants to hear all
 		c.fresh, c.hinted = -1, true
 	}
-	if c.share != nil {
+	if c.share != nil && it.Version > 0 { // else it was sent before there was a share
 		quota := it.Limits // which the share may have changed since
 		if a.Limits != nil {
 			quota = a.Limits
