@@ -26,6 +26,7 @@ type faulty struct {
 	delay func() time.Duration // of the way there, and the way back
 	fate  func() fate
 	deaf  bool             // hears no hints
+	hangs bool             // and is not told that it does not
 	stale atomic.Bool      // the next answers say nothing
 	mute  atomic.Bool      // hears none any more, and does not know
 	heard func() time.Time // nil: HeardUntil of Store
@@ -90,6 +91,10 @@ func (f *faulty) silence(ctx context.Context) error {
 }
 
 func (f *faulty) Watch(ctx context.Context, hint func(string)) (func(), error) {
+	if f.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if f.deaf {
 		return func() {}, nil
 	}

@@ -24,8 +24,7 @@ type Syncer struct {
 	stop  context.CancelFunc
 	ctx   context.Context // ends with Close
 	done  chan struct{}   // loop has ended
-	work  sync.WaitGroup  // exchanges under way
-	watch func()
+	work  sync.WaitGroup  // exchanges under way, and a Watch
 
 	// mu guards what follows, and all cells. It is held for arithmetic and map
 	// look-ups, never while a store, or anything of the user's, is called.
@@ -42,6 +41,8 @@ type Syncer struct {
 	epoch   string
 	empty   bool          // it was logged that nothing is granted at first
 	events  []event.Event // of Unguarded, not yet told
+	listens bool          // a Watch is under way
+	watch   func()        // ends what came of it; nil: nothing yet
 	watched int64         // since then hints come; never: they do not
 	heardTo int64         // no hint is missing of what was executed before
 }
@@ -101,6 +102,9 @@ func (s *Syncer) Close() error {
 	<-s.done
 	s.work.Wait()
 	if first {
+		if s.watch != nil {
+			s.watch()
+		}
 		s.leave()
 	}
 	return nil
@@ -151,9 +155,6 @@ func (s *Syncer) loop() {
 		}
 		select {
 		case <-s.ctx.Done():
-			if s.watch != nil {
-				s.watch()
-			}
 			return
 		case <-s.wake:
 		case <-timer.C:
@@ -163,24 +164,37 @@ func (s *Syncer) loop() {
 
 const never = int64(1<<63 - 1)
 
-// listen subscribes to the store's hints, if it is not yet.
+// headStart is how long exchanges wait for the hints' begin: what is heard of before that
+// has to be asked for once more.
+const headStart = 10 * time.Millisecond
+
+// listen subscribes to the store's hints, if it is not yet. The store may answer and not
+// let anybody subscribe, for as long as Timeout each time, which keeps nothing else waiting.
 func (s *Syncer) listen() {
-	if s.watch != nil {
-		return
-	}
 	s.mu.Lock()
-	early := s.now() < s.retry
+	begins := s.watch == nil && !s.listens && s.now() >= s.retry
+	s.listens = s.listens || begins
 	s.mu.Unlock()
-	if early {
+	if !begins {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
-	defer cancel()
-	if stop, err := s.cfg.Store.Watch(ctx, s.hint); err == nil {
-		s.watch = stop
+	over := make(chan struct{})
+	s.work.Go(func() {
+		defer close(over)
+		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+		defer cancel()
+		stop, err := s.cfg.Store.Watch(ctx, s.hint)
 		s.mu.Lock()
-		s.watched = s.now()
-		s.mu.Unlock()
+		defer s.mu.Unlock()
+		if s.listens = false; err == nil {
+			s.watch, s.watched = stop, s.now()
+		}
+	})
+	head := time.NewTimer(headStart)
+	defer head.Stop()
+	select {
+	case <-over:
+	case <-head.C:
 	}
 }
 

@@ -215,3 +215,28 @@ func TestAShareNeverWaitsForTheStore(t *testing.T) {
 		}
 	})
 }
+
+// A store that answers, but to nobody who wants to hear hints, is asked all the same.
+func TestNobodyWaitsForAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: &faulty{Store: memory(t), hangs: true}})
+		sh := share(t, s, store.Limit{Kind: store.Window, Quota: 1000, Per: time.Minute})
+		woken := make(chan struct{}, 100)
+		sh.OnChange(func() { woken <- struct{}{} })
+		for n := range 20 {
+			start := time.Now()
+			for sh.Wait(start, "", n+1) != 0 { // more than there are
+				<-woken
+			}
+			if d := time.Since(start); d > 10*time.Millisecond {
+				t.Errorf("permits come after %v, want at most 10ms", d)
+			}
+			sh.Take(start, "", n+1)
+			time.Sleep(170 * time.Millisecond)
+		}
+		start := time.Now()
+		if s.Close(); time.Since(start) != 0 {
+			t.Errorf("Close took %v", time.Since(start))
+		}
+	})
+}
