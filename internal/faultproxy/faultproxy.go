@@ -9,7 +9,7 @@
 //
 // A Proxy may be used by any number of goroutines at once, and must be closed.
 //
-// It knows no protocol, and loses no single packets: below TCP nothing is reached.
+// It knows no protocol but what a Fault's Lose knows, and loses no single packets: below TCP nothing is reached.
 package faultproxy
 
 import (
@@ -35,6 +35,11 @@ type Fault struct {
 	// was lost never passes anything again in that direction, as half a message is
 	// none.
 	DropRequests, DropAnswers bool
+
+	// Lose says of a piece, which clients sent if up, whether it is lost, and with it what
+	// comes after it: so of one connection among others. It may be called by several
+	// goroutines at once. nil: nothing is lost.
+	Lose func(up bool, piece []byte) bool
 
 	// CutAfter closes connections when so many bytes of the server's have been
 	// passed on since the fault was set: in the middle of an answer, as likely as

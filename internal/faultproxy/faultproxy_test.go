@@ -159,6 +159,28 @@ func TestDroppedRequestsDoNotArrive(t *testing.T) {
 	}
 }
 
+func TestOneConnectionAmongOthersIsLost(t *testing.T) {
+	s, p := start(t)
+	a, b, c := dial(t, p), dial(t, p), dial(t, p)
+	p.Set(faultproxy.Fault{Lose: func(up bool, piece []byte) bool {
+		return up && strings.Contains(string(piece), "request") || !up && strings.Contains(string(piece), "ANSWER")
+	}})
+	for _, line := range []string{"request", "more"} { // and what comes after it
+		if got, err := a.say(line, 100*time.Millisecond); !timedOut(err) {
+			t.Errorf("answered by %q, %v, want silence", got, err)
+		}
+		if got, err := b.say("x", 5*time.Second); err != nil || got != "X" {
+			t.Errorf("another is answered by %q, %v", got, err)
+		}
+	}
+	if got, err := c.say("answer", 100*time.Millisecond); !timedOut(err) {
+		t.Errorf("answered by %q, %v, want silence", got, err)
+	}
+	if n := s.lines.Load(); n != 3 {
+		t.Errorf("%d requests arrived, want 3", n)
+	}
+}
+
 func TestAConnectionIsCutInTheMiddleOfAnAnswer(t *testing.T) {
 	_, p := start(t)
 	c := dial(t, p)

@@ -56,7 +56,7 @@ func (c *pair) read(from net.Conn, pieces chan<- piece, up bool) {
 			return
 		}
 		f := c.p.fault.Load()
-		if lost = lost || up && f.DropRequests || !up && f.DropAnswers; lost {
+		if lost = lost || up && f.DropRequests || !up && f.DropAnswers || f.Lose != nil && f.Lose(up, buf[:n]); lost {
 			c.p.swallowed.Add(1)
 			continue // read on: the sender is to notice nothing
 		}

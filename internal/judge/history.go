@@ -26,6 +26,11 @@ const (
 	Change Kind = "change" // the limit is Quota from now on, as it was told to the store
 	Ask    Kind = "ask"    // the process is about to send exchange ID, which gives Returned permits back
 	Grant  Kind = "grant"  // that, asked for at Sent, is answered with Quota permits, of the window that ends at Until at the latest
+
+	Trip      Kind = "trip"      // the process is about to ask the store
+	Lost      Kind = "lost"      // the process says that it has lost the store,
+	Back      Kind = "back"      // or that it has it again
+	Unguarded Kind = "unguarded" // the process says that a call passes without a permit
 )
 
 // Record is one event. ID numbers calls, requests or exchanges of a Node.

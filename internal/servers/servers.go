@@ -13,6 +13,7 @@ package servers
 import (
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -30,10 +31,12 @@ type TB interface {
 
 // Command returns the path of a program that debianPackage has. If there is none,
 // the test fails, and says how to get it; under -short it is skipped, whether there
-// is one or not.
+// is one or not, and the first of a process says on stderr that it is: go test shows
+// that with -v, or of the package in the current directory.
 func Command(t TB, program, debianPackage string) string {
 	t.Helper()
 	if testing.Testing() && testing.Short() {
+		said.Do(func() { fmt.Fprintln(os.Stderr, "-short is set: tests that need servers of their own are skipped") })
 		t.Skipf("needs a %s of its own: skipped, since -short is set", program)
 	}
 	// Debian keeps servers where only root looks for them.
@@ -45,6 +48,8 @@ func Command(t TB, program, debianPackage string) string {
 	t.Fatalf("there is no %s, which this test starts; on Debian: apt-get install %s (or leave out what needs servers: go test -short)", program, debianPackage)
 	return ""
 }
+
+var said sync.Once
 
 // ports are those that Port has handed out, so that none is twice.
 var ports struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -137,30 +138,47 @@ func (c *cluster) allDone() error {
 const calmWindows = 8
 
 // uses waits until the part of the quota is used of two windows in a row, both whole,
-// that begin from now on: a slow machine may need some time for that, but none that is
-// calm. A store that is broken has four windows.
-func (c *cluster) uses(part float64) error {
+// that begin from now on, with at most so many round trips a call in them, if that is not
+// 0: a slow machine may need some time for that, but none that is calm. A store that is
+// broken has four windows.
+func (c *cluster) uses(part, trips float64) error {
+	per, quota := c.template.Limit.Per, c.template.Limit.Quota
 	first := clock()/int64(per) + 2 // what is new may count as used for one
 	windows := int64(patience / per)
 	if c.control {
 		windows = 4
 	}
-	best, tried, calm := 0.0, int64(0), 0
+	best, fewest, tried, calm := 0.0, math.Inf(1), int64(0), 0
 	for before := late.sum(); tried < windows-1 && calm < calmWindows; tried++ {
 		w := first + tried
 		time.Sleep(time.Duration((w+2)*int64(per)-clock()) + transit)
-		got := float64(c.written("vendor").Arrived("", w*int64(per), (w+2)*int64(per))) / (2 * quota)
-		if best = max(best, got); got >= part {
-			c.t.Logf("%.3f of the quota used, of the windows %d and %d", got, w-first+1, w-first+2)
+		calls := float64(c.written("vendor").Arrived("", w*int64(per), (w+2)*int64(per)))
+		got, asked := calls/float64(2*quota), float64(c.trips(w*int64(per), (w+2)*int64(per)))/max(1, calls)
+		if best = max(best, got); got >= part && (trips == 0 || asked <= trips) {
+			c.t.Logf("%.3f of the quota used, of the windows %d and %d, with %.3f round trips a call", got, w-first+1, w-first+2, asked)
 			return nil
 		}
+		fewest = min(fewest, asked)
 		now := late.sum()
 		if now-before < per/20 {
 			calm++ // nothing but the store was slow
 		}
 		before = now
 	}
-	return fmt.Errorf("%.3f of the quota used in the best two of %d windows, %d of them calm, want at least %v", best, tried+1, calm, part)
+	return fmt.Errorf("%.3f of the quota used in the best two of %d windows, %d of them calm, want at least %v; at least %.3f round trips a call, want at most %v, if not 0",
+		best, tried+1, calm, part, fewest, trips)
+}
+
+// trips is how often replicas asked the store from from to before to.
+func (c *cluster) trips(from, to int64) (n int) {
+	for i := range c.born {
+		for _, r := range c.written(name(i + 1)).Records {
+			if r.Kind == judge.Trip && r.At >= from && r.At < to {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // goesOn waits until a third of the quota is used of a whole window that begins from

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/faultproxy"
 	"github.com/flyball-go/flyball/internal/judge"
 )
 
@@ -199,15 +200,23 @@ func (c *cluster) most(v *vendor, from int64) (most int) {
 	return most
 }
 
-// cooldown has the vendor ask one replica for a pause, of which no other gets a hint. They
-// have the default configuration, which asks once a second.
-func cooldown() scenario {
+// cooldown has the vendor ask one replica for a pause, of which no other gets a hint: from
+// its begin on, or from when there have been some. They have the default configuration,
+// which asks once a second.
+func cooldown(later bool) scenario {
 	const within, pause = 1100 * time.Millisecond, 6 * time.Second
+	name, only := "a pause without hints", ""
+	if later { // where they have connections of their own
+		name, only = "a pause of which the hints are lost", "redis"
+	}
 	return scenario{
-		name:     "a pause without hints",
+		name: name, only: only,
 		controls: append(with(unheard), control{name: "asked for too rarely", breaks: func(s *scenario) { s.template.Interval = ttl / 3 }}),
-		template: replica{job: job{Limit: window()}, Defaults: true, Deaf: true},
+		template: replica{job: job{Limit: window()}, Defaults: true, Deaf: !later},
 		round: func(c *cluster) error {
+			if later {
+				c.fault(faultproxy.Fault{Lose: hints})
+			}
 			var took time.Duration
 			tries := tries
 			if c.control {

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"sync"
@@ -19,6 +20,7 @@ const (
 	unheard    = "unheard"  // tells nobody of cooldowns
 	leaks      = "leaks"    // loses two thirds of each grant
 	mine       = "mine"     // counts the windows of the process's own clock
+	lonely     = "lonely"   // says that there is no other process
 )
 
 // broken is a store that breaks a promise.
@@ -74,6 +76,8 @@ func (b *broken) Exchange(ctx context.Context, node store.Node, items []store.It
 			a.ValidFor = time.Hour
 		case b.how == forever && a.Held > 0:
 			a.SlotsFor = time.Hour
+		case b.how == lonely:
+			a.Nodes = min(1, a.Nodes)
 		case b.how == leaks:
 			a.Granted = (a.Granted + 2) / 3
 		case b.how == onRetry && again[i] && items[i].Want > 0:
@@ -99,7 +103,13 @@ func (b *broken) Watch(ctx context.Context, hint func(string)) (func(), error) {
 	return b.Store.Watch(ctx, hint)
 }
 
-// deaf is a store of which no hint arrives.
+// hints are what subscribes to hints, and what those are, on a Redis: their connections
+// alone go silent.
+func hints(up bool, piece []byte) bool {
+	return up && bytes.Contains(piece, []byte("subscribe")) || !up && bytes.Contains(piece, []byte("pmessage"))
+}
+
+// deaf is a store of which no hint arrives, where they have no connection of their own.
 type deaf struct{ store.Store }
 
 func (deaf) Watch(context.Context, func(string)) (func(), error) { return func() {}, nil }

@@ -158,6 +158,9 @@ func (c *cluster) conceive() *member {
 	switch {
 	case c.server.redis != nil:
 		r.Redis = m.proxy.Addr()
+		if r.Deaf {
+			m.proxy.Set(faultproxy.Fault{Lose: hints})
+		}
 	case c.server.cluster != nil:
 		r.Cluster = c.server.addrs() // nodes say where others are, so there is no proxy between
 	default:

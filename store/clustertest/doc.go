@@ -1,6 +1,6 @@
 // Package clustertest has no code but tests: real processes, each with a governor,
 // share a quota through real servers, while connections are cut, answers swallowed,
-// processes stopped and killed, and stores emptied. What the vendor saw decides.
+// processes stopped and killed, and stores emptied and lost. What the vendor saw decides.
 //
 //	go test -run TestFaults -v
 //	FLYBALL_CLUSTER_SOAK=2m FLYBALL_CLUSTER_JSON=result.json go test -run TestSoak
@@ -8,7 +8,9 @@
 // Each fault has controls: the same with a store that breaks one promise, or with
 // somebody who breaks the rules, which the judge has to catch. Only what a primary of a
 // Cluster takes with it is controlled elsewhere, in redisstore's tests of failovers.
-// Processes are stopped and killed with limits of each kind, and with slots.
+// Processes are stopped and killed with limits of each kind, and with slots. A store is lost
+// with each Outage: what goes on is judged by what that lets pass, and each process has to
+// tell of each change, by an event and in its log, and to go on by itself.
 //
 // The soak has limits of every kind and slots at once, in the same processes and through
 // the same faults; each has a vendor of its own, and is judged by what its kind promises.

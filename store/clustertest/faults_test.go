@@ -60,10 +60,11 @@ func scenarios(kind store.Kind) []scenario {
 	both := []store.Kind{store.Window, store.Sliding}
 	all := []store.Kind{store.Sliding, store.Bucket, store.Window}
 	uses := func(part float64) func(c *cluster) error {
-		return func(c *cluster) error { return c.uses(part) }
+		return func(c *cluster) error { return c.uses(part, 0) }
 	}
 	return []scenario{
 		{name: "no fault", template: limited, round: uses(0.75), controls: with(leaks)}, // of what 9/10 of a window may be used for
+		eight(kind),
 		stopped(limitOf(kind), all),
 		{name: "killed", kinds: all, template: wanted, controls: with(alone), rounds: some, round: func(c *cluster) error {
 			time.Sleep(rand.N(per / 2))
@@ -96,7 +97,7 @@ func scenarios(kind store.Kind) []scenario {
 			m.proxy.Set(faultproxy.Fault{})
 			return nil
 		}, after: (*cluster).allCall},
-		{name: restarts, kinds: both, template: unhurried, rounds: few, round: lost((*server).restart, false), after: (*cluster).goesOn,
+		{name: "restarted server", own: true, kinds: both, template: unhurried, rounds: few, round: lost((*server).restart, false), after: (*cluster).goesOn,
 			controls: []control{{name: "said to be unused", breaks: func(s *scenario) { s.round = lost((*server).restart, true) }}}},
 		{name: "emptied store", only: "redis", kinds: []store.Kind{store.Sliding}, template: unhurried, rounds: few, round: lost((*server).flush, false), after: (*cluster).goesOn,
 			controls: []control{{name: "said to be unused", breaks: func(s *scenario) { s.round = lost((*server).flush, true) }}}},
@@ -116,7 +117,7 @@ func scenarios(kind store.Kind) []scenario {
 			})
 			defer forgetting.Wait()
 			defer stop()
-			return c.uses(0.6)
+			return c.uses(0.6, 0)
 		}},
 		limitsThatChange(),
 		{name: "clocks that go astray", template: limited, controls: with(mine), tune: func(i int, r *replica) { r.Astray = i },
@@ -127,13 +128,15 @@ func scenarios(kind store.Kind) []scenario {
 		{name: "cancelled", template: replica{job: job{Limit: window(), Every: 16 * time.Millisecond, Cancel: true}}, controls: with(leaks), round: uses(0.75)},
 		slotsOfTheKilled(),
 		slotsOfTheStopped(),
-		cooldown(),
+		cooldown(false),
+		cooldown(true),
 		slotThatMoves(),
 		primaryThatDies(),
+		outage(store.Closed),
+		outage(store.SafeShare),
+		outage(store.Open),
 	}
 }
-
-const restarts = "restarted server"
 
 func TestFaults(t *testing.T) {
 	for _, engine := range []string{"redis", "mysql", "cluster"} {

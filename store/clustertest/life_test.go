@@ -67,7 +67,7 @@ func (l *life) begin(shared *store.Syncer, ttl time.Duration) error {
 		if err != nil {
 			return err
 		}
-		l.timeout = ttl / 2 // as Slots says
+		l.timeout = ttl / 10 // as Slots says
 		cfg.Limits = append(cfg.Limits, governor.Limit{Limiter: askedSlots{slots, &l.permits}})
 	}
 	cfg.Limits = append(cfg.Limits, governor.Limit{Per: throttle.Bucket, Limiter: &l.permits})

@@ -12,15 +12,17 @@ import (
 	"github.com/flyball-go/flyball/store"
 )
 
-// noting writes down what a replica returns and is granted. What returns permits is
-// written before it is sent, since who is killed may have sent it.
+// noting writes down when a replica asks, and what it returns and is granted. What returns
+// permits is written before it is sent, since who is killed may have sent it.
 type noting struct {
 	store.Store
-	logs map[string]*judge.Writer // by the key of a Share; not changed when there are keys
+	trips *judge.Writer
+	logs  map[string]*judge.Writer // by the key of a Share; not changed when there are keys
 }
 
 func (n *noting) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
 	sent := clock()
+	n.trips.Write(judge.Record{At: sent, Kind: judge.Trip})
 	for i := range items {
 		if it := &items[i]; it.Returned > 0 {
 			n.logs[it.Key].Write(judge.Record{At: sent, Kind: judge.Ask, ID: int64(it.Seq), Returned: it.Returned})

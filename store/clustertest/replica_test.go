@@ -70,9 +70,13 @@ type replica struct {
 	Bound    time.Duration // of a split brain
 	Interval time.Duration // of its Syncer. 0: 600 ms
 	Defaults bool          // but for that its Syncer has the default configuration
-	Deaf     bool
-	Astray   int // its wall clock goes its own way, by that pattern; 0: it does not
+	Deaf     bool          // it hears no hints, from its begin on
+	Astray   int           // its wall clock goes its own way, by that pattern; 0: it does not
 	Broken   string
+	Outage   store.Outage
+	Part     float64
+	Nodes    int
+	Silent   judge.Kind // what it does not say
 }
 
 // job is what a replica calls one vendor for. The other names are its own.
@@ -141,7 +145,7 @@ func runReplica(said string) error {
 		return err
 	}
 	defer engine.Close()
-	if r.Deaf {
+	if r.Deaf && r.Redis == "" { // else its proxy loses them: see hints
 		engine = deaf{engine}
 	}
 	p := process{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: patience}}
@@ -156,7 +160,9 @@ func runReplica(said string) error {
 		p.lives = append(p.lives, l)
 		noted.logs[j.key()] = l.log
 	}
-	cfg := store.SyncerConfig{Store: noted, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	noted.trips = p.lives[0].log
+	cfg := store.SyncerConfig{Store: noted, Outage: r.Outage, Part: r.Part, Nodes: r.Nodes, OnEvent: r.says(p.lives[0].log),
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if cfg.Interval = r.Interval; !r.Defaults {
 		// What is lost is cut off, so nothing waits for the Timeout but what is slow.
 		cfg.Interval, cfg.Timeout = cmp.Or(r.Interval, 600*time.Millisecond), cmp.Or(r.TTL, ttl)/2

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"cmp"
 	"errors"
 	"runtime"
 	"testing"
@@ -16,14 +17,18 @@ type scenario struct {
 	name     string
 	template replica
 	tune     func(i int, r *replica)
+	replicas int // 0: 4, or 3 with slots
 	rounds   int // 0: 1
 	round    func(c *cluster) error
 	after    func(c *cluster) error // when the rounds are over
 	controls []control
 	control  bool
-	only     string        // one kind of store; "": redis and mysql
-	kinds    []store.Kind  // of its limit, on MySQL the first alone; nil: Window
-	timeout  time.Duration // of a Cluster's nodes
+	own      bool                         // it does something to its server that others are not to notice
+	judge    func(h *judge.History) error // nil: the template's
+	finally  func(c *cluster) error       // when the replicas have ended
+	only     string                       // one kind of store; "": redis and mysql
+	kinds    []store.Kind                 // of its limit, on MySQL the first alone; nil: Window
+	timeout  time.Duration                // of a Cluster's nodes
 }
 
 // errUntested is of a run in which what its scenario is about did not come about.
@@ -49,7 +54,7 @@ func (s scenario) verdict(t *testing.T, srv *server) error {
 	if s.astray() && (runtime.GOOS != "linux" || runtime.GOARCH != "amd64") {
 		t.Skip("a process has a wall clock of its own on Linux on amd64 alone")
 	}
-	n := 4
+	n := cmp.Or(s.replicas, 4)
 	if s.template.Slots > 0 {
 		n = 3
 	}
@@ -59,7 +64,18 @@ func (s scenario) verdict(t *testing.T, srv *server) error {
 	err := s.run(c)
 	h, ended := c.end()
 	t.Logf("%d calls, %d of them late, %+v, timers late by %v", h.Arrived("", 0, 1<<62), h.Late(transit), c.vendor.Tally(), late.sum()-before)
-	return errors.Join(err, ended, h.Ledger(c.alive()...), s.template.judge(h))
+	if err == nil && s.finally != nil {
+		err = s.finally(c)
+	}
+	return errors.Join(s.wrong(h), err, ended, h.Ledger(c.alive()...))
+}
+
+// wrong is what is wrong with a history, which need not be over.
+func (s scenario) wrong(h *judge.History) error {
+	if s.judge != nil {
+		return s.judge(h)
+	}
+	return s.template.judge(h)
 }
 
 // judge is what is wrong with a history of a job, which need not be over. A call is late
@@ -105,7 +121,7 @@ func (s scenario) untilCaught(c *cluster) error {
 		if err := s.round(c); err != nil {
 			return err
 		}
-		if s.template.judge(c.history()) != nil {
+		if s.wrong(c.history()) != nil {
 			break
 		}
 	}
@@ -115,7 +131,7 @@ func (s scenario) untilCaught(c *cluster) error {
 // server starts what s needs.
 func (s scenario) server(t *testing.T, kind string) *server {
 	t.Helper()
-	if s.name == restarts {
+	if s.own {
 		return ownServer(t, kind)
 	}
 	return startServer(t, kind, s.timeout)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"io"
+	"maps"
 	"net"
 	"sync"
 	"testing"
@@ -17,7 +18,8 @@ type proxy struct {
 	to    string            // of connections to come
 	conns map[net.Conn]bool // guarded by mu
 	reply func(from []byte, to net.Conn) bool
-	dark  bool // nothing gets through
+	dark  bool              // nothing gets through
+	dumb  map[net.Conn]bool // nor to these, which silence has met
 }
 
 // through returns a proxy before the server at to.
@@ -27,7 +29,7 @@ func through(t testing.TB, to string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{addr: l.Addr().String(), to: to, l: l, conns: make(map[net.Conn]bool)}
+	p := &proxy{addr: l.Addr().String(), to: to, l: l, conns: make(map[net.Conn]bool), dumb: make(map[net.Conn]bool)}
 	p.work.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -57,6 +59,13 @@ func (p *proxy) darken() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dark = true
+}
+
+// silence does so with the connections that there are, and not with new ones.
+func (p *proxy) silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.Copy(p.dumb, p.conns)
 }
 
 // cut ends all connections.
@@ -91,7 +100,7 @@ func (p *proxy) copy(to, from net.Conn, replies bool) {
 	for {
 		n, err := from.Read(buf)
 		p.mu.Lock()
-		dark, reply := p.dark, p.reply
+		dark, reply := p.dark || p.dumb[to], p.reply
 		p.mu.Unlock()
 		switch {
 		case n == 0 || dark:
