@@ -65,7 +65,7 @@ func TestCatalogue(t *testing.T) {
 		B4/64 B4/1024 B4fs/1 B4fs/8 B4fs/64 B4fs/1024
 		C1 C2hot/par C2hot/serial C2uniform/par C2uniform/serial
 		D1a D1b D1c D1c/all D1d D2a D2a/stack D2b D2b/stack
-		E1 E2/1 E2/16 E3/p50 E3/p99 E3mysql/p99 E4 E5 E6
+		E1 E2/1 E2/16 E3/p50 E3/p99 E3mysql/p99 E4 E5 E6 E7/p99
 		F1 F1/refused F1/seeds F1/wait F1gov F1gov/gentle F1gov/refused F1gov/seeds F1gov/wait
 		F1govdoc F1govdoc/gentle F1govdoc/refused F1govdoc/seeds F1govdoc/wait F2 F2/blind
 		F2/refused F2/seeds F2/wait F2gov F2gov/gentle F2gov/refused F2gov/seeds F2gov/wait F2govblind
@@ -75,7 +75,7 @@ func TestCatalogue(t *testing.T) {
 		F4/1000 F5
 		H1/par H1/serial H1quota/par H1quota/serial H2/par H2/serial H3/par H3/serial
 		IDLE IDLE/used
-		L1 L1/now L5 L6/8 L6/256
+		L1 L1/now L5 L6/8 L6/256 L6mysql/8 L6mysql/256
 		Q1 Q1mixed
 		S1
 		V1 V2 V3

@@ -25,20 +25,34 @@ func thrice(measure func(passes int) ([]sample, error)) func(passes int) ([]samp
 const every = 250 * time.Millisecond
 
 // inMariaDB is a meeting in a server of its own.
-func inMariaDB(ctx context.Context) (m *meeting, err error) {
+func inMariaDB(ctx context.Context) (*meeting, error) {
+	server, db, end, err := startMariaDB(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &meeting{
+		open: func(ctx context.Context) (store.Attentive, error) {
+			return mysqlstore.Open(ctx, mysqlstore.Config{DSN: server.DSN("flyball"), Poll: every, AutoMigrate: true})
+		},
+		peer:  func(ctx context.Context) (*circle, error) { return polled(ctx, db) },
+		close: end,
+	}, nil
+}
+
+// startMariaDB starts a server with an empty database, and beside what we make there a
+// table of one row. It ends with end.
+func startMariaDB(ctx context.Context) (server *servers.MariaDB, db *sql.DB, end func(), err error) {
 	h := &servers.Host{}
 	defer func() {
 		if err != nil {
 			h.Close()
 		}
 	}()
-	var server *servers.MariaDB
 	if err := h.Try(func() { server = servers.StartMariaDB(h) }); err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	db, err := sql.Open("mysql", server.DSN(""))
-	if err != nil {
-		return nil, err
+	if db, err = sql.Open("mysql", server.DSN("")); err != nil {
+		return nil, nil, nil, err
 	}
 	h.Cleanup(func() { db.Close() })
 	for _, statement := range []string{
@@ -47,16 +61,10 @@ func inMariaDB(ctx context.Context) (m *meeting, err error) {
 		"INSERT INTO flyball.word VALUES (-1)",
 	} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
 	}
-	return &meeting{
-		open: func(ctx context.Context) (store.Attentive, error) {
-			return mysqlstore.Open(ctx, mysqlstore.Config{DSN: server.DSN("flyball"), Poll: every, AutoMigrate: true})
-		},
-		peer:  func(ctx context.Context) (*circle, error) { return polled(ctx, db) },
-		close: h.Close,
-	}, nil
+	return server, db, h.Close, nil
 }
 
 // polled are a circle of those that look at a row, not all at the same time.

@@ -107,12 +107,12 @@ const (
 
 // asker is a node that asks for one permit at a time.
 type asker struct {
-	s     *redisstore.Store
+	s     store.Store
 	node  store.Node
 	items [1]store.Item
 }
 
-func newAsker(s *redisstore.Store) *asker {
+func newAsker(s store.Store) *asker {
 	limits := []store.Limit{{Kind: store.Window, Quota: quota, Per: period}}
 	return &asker{s: s, node: store.NewNode(), items: [1]store.Item{{Key: "bench", Limits: limits, Version: 1, Want: 1}}}
 }
