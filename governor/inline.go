@@ -233,8 +233,8 @@ func (c *core) express(r *request, now int64) bool {
 		c.used.Store(true)
 		c.emitFor(r, event.Submitted, 0, 0, nil)
 	}
-	c.mindStuck()
 	c.start(a, now, a.near())
+	c.mindStuck() // after that: see stuck
 	return true
 }
 
@@ -329,10 +329,6 @@ func (c *core) inlineStats(s *Stats, waits, calls *tally) {
 // stuckInline looks for inline calls that run for longer than StuckAfter, and sees
 // to it that the actor looks again as long as there are calls.
 func (c *core) stuckInline(now int64, stuck []event.Event) []event.Event {
-	if !c.timed.Load() {
-		return stuck
-	}
-	c.timed.Store(false) // a call that starts from here on sets it again
 	for in := range c.cells.running {
 		at := add(in.began, c.stuckAfter)
 		if at > now {

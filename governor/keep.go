@@ -83,10 +83,12 @@ func (c *core) futile(a *attempt, pause time.Duration) error {
 	h := r.history()
 	h.until = add(now, pause)
 	switch {
-	case c.maxWait >= 0 && pause > c.maxWait:
+	case c.maxWait >= 0 && pause > c.maxWait && !c.observe:
 		return c.pausedTooLong(h)
 	case r.lateAt(h.until):
 		return &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(h.until), Err: h.err}
+	case c.breaker != nil && !c.breakerWait && !c.observe: // see tripped
+		return c.breaker.Ready(c.gate.time(now))
 	}
 	return nil
 }

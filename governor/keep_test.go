@@ -3,6 +3,7 @@ package governor_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,7 @@ func TestFailureWithAKeeperKeepsSlotAndContextUntilRelease(t *testing.T) {
 		"a pause that is too long":    {limit: &slowDown{time.Hour}, is: governor.ErrCooling},
 		"a pause that ends too late":  {by: time.Second, limit: &slowDown{time.Minute}, is: governor.ErrLate},
 		"it has opened the breaker":   {cfg: governor.PlainConfig{Retry: &retry.Config{Backoff: backoff.None}}, open: open, is: breaker.ErrOpen},
+		"the same, and a backoff":     {cfg: governor.PlainConfig{Retry: &retry.Config{Backoff: backoff.Constant(time.Second)}}, open: open, is: breaker.ErrOpen},
 		"it was judged by a breaker":  {open: open},
 		"only observed":               {cfg: governor.PlainConfig{Observe: true}, limit: &slowDown{time.Hour}},
 		"the fast path is not for it": {ask: governor.Ask{KeepConn: true}, limit: &slowDown{time.Hour}, is: governor.ErrCooling},
@@ -182,6 +184,71 @@ func TestCloseEndsTheContextOfAKeptFailureAndWaitsForIt(t *testing.T) {
 			go func() { <-at.Done(); time.Sleep(3 * time.Second); l.Release(nil) }()
 			if err := g.Close(); err != nil || time.Since(began) != 3*time.Second {
 				t.Errorf("%v after %v, want none after 3s", err, time.Since(began))
+			}
+		})
+	}
+}
+
+// Settled of a request that goes on ends the goroutine of its attempt.
+func TestGoexitInSettledLosesNothing(t *testing.T) {
+	for name, ask := range map[string]governor.Ask{"in the queue": {}, "with its connection": {KeepConn: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, err := governor.New(governor.PlainConfig{Name: "kept", Workers: 1, Retry: &retry.Config{Attempts: 3, Backoff: backoff.Constant(time.Second)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				governor.Submit(t.Context(), g, "", sleep(time.Second)) // so that the call is not inline
+				calls := 0
+				fail := &unread{settled: func(bool) bool { runtime.Goexit(); return true }}
+				l := governor.Lease{Ask: ask}
+				v, err := governor.Held(t.Context(), g, "", &l, func(context.Context) (int, error) {
+					if calls++; calls == 1 {
+						return 0, fail
+					}
+					return 7, nil
+				})
+				l.Release(nil)
+				if v != 7 || err != nil || calls != 2 {
+					t.Errorf("%d, %v after %d calls, want 7 after 2", v, err, calls)
+				}
+				synctest.Wait()
+				if s := g.Stats(); s.InFlight != 0 {
+					t.Errorf("%d in flight", s.InFlight)
+				}
+				if err := g.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// notYet is an Again with something to read.
+type notYet struct{ error }
+
+func (e notYet) Unwrap() error   { return e.error }
+func (notYet) Settled(bool) bool { return false }
+
+func TestObserverEndsNoKeeper(t *testing.T) {
+	for _, err := range []error{governor.Again(time.Minute), notYet{governor.Again(time.Minute)}} {
+		synctest.Test(t, func(t *testing.T) {
+			g, e := governor.New(governor.PlainConfig{Name: "kept", Workers: 1, Observe: true, MaxWait: time.Second})
+			if e != nil {
+				t.Fatal(e)
+			}
+			defer g.Close()
+			calls := 0
+			var l governor.Lease
+			v, e := governor.Held(t.Context(), g, "", &l, func(context.Context) (int, error) {
+				if calls++; calls == 1 {
+					return 0, err
+				}
+				return 7, nil
+			})
+			l.Release(nil)
+			if v != 7 || e != nil {
+				t.Errorf("%T: %d, %v after %d calls", err, v, e, calls)
 			}
 		})
 	}

@@ -95,6 +95,7 @@ func (c *core) stuck(now int64) int64 {
 	}
 	var stuck []event.Event
 	c.nextStuck = forever
+	inline := c.timed.Swap(false) // before the look: what starts from here on sets it again
 	for q := range c.running {
 		for a := q.head; a != nil; a = a.next {
 			if at := add(a.granted, c.stuckAfter); at > now {
@@ -107,7 +108,9 @@ func (c *core) stuck(now int64) int64 {
 			}
 		}
 	}
-	stuck = c.stuckInline(now, stuck)
+	if inline {
+		stuck = c.stuckInline(now, stuck)
+	}
 	for _, e := range stuck {
 		c.count.stuck.Add(1)
 		c.emit(e)

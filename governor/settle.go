@@ -142,6 +142,7 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 	keep, wake := false, true
 	defer func() { // also when a function of the user's ends the goroutine
 		a.r.class.Store(&a.key.class)
+		a.back = f.back
 		switch {
 		case keep:
 			next = c.stay(a, f)
@@ -172,8 +173,10 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 		}
 	}()
 	defer func() {
+		stays := keep
+		keep = false // for stay is on this goroutine, which what entrust calls may end
 		end = c.entrust(a, &f)
-		a.back, keep = f.back, keep && f.back
+		keep = stays && f.back
 	}()
 	wake = c.free(a, refused)
 	keep = f.back && a.keeps()

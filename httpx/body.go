@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 )
 
 // ErrBodyCut is what reading the body of a failed answer ends with where that was
@@ -51,11 +52,15 @@ type peeked struct {
 	head []byte
 	err  error         // that follows; nil: rest does
 	rest io.ReadCloser // nil: closed
+
+	closed atomic.Bool // Close may come beside Read
 }
 
 // Read implements io.Reader.
 func (p *peeked) Read(b []byte) (int, error) {
 	switch {
+	case p.closed.Load():
+		return 0, errClosedBody
 	case len(p.head) > 0:
 		n := copy(b, p.head)
 		p.head = p.head[n:]
@@ -70,7 +75,7 @@ func (p *peeked) Read(b []byte) (int, error) {
 
 // Close implements io.Closer.
 func (p *peeked) Close() error {
-	if p.head, p.err = nil, errClosedBody; p.rest != nil {
+	if p.closed.Store(true); p.rest != nil {
 		return p.rest.Close()
 	}
 	return nil

@@ -46,6 +46,7 @@ func TestLongBodyOfTheLastAnswerIsGivenBackWhole(t *testing.T) {
 		"failed, and too long a one": {Config{Retry: &Retry{Backoff: backoff.Constant(time.Hour)}}, 500, "", 0, 0, 1},
 		"failed as OnCall says":      {Config{Retry: &Retry{OnCall: func(_ *http.Request, r *http.Response) bool { return r.StatusCode == 200 }}}, 200, "", 0, 0, 3},
 		"it opens the breaker":       {Config{Retry: &Retry{Backoff: backoff.None}, Breaker: &breaker.Config{Consecutive: 2}}, 500, "", 0, 0, 2},
+		"the same, and a backoff":    {Config{Retry: &Retry{Backoff: backoff.Constant(time.Second)}, Breaker: &breaker.Config{Consecutive: 2}}, 500, "", 0, 0, 2},
 		"it is only blamed for":      {Config{Breaker: &breaker.Config{Consecutive: 1}}, 500, "", 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -224,4 +225,34 @@ func TestLongRefusalIsNoSuccessToTheLimiters(t *testing.T) {
 	if n := w.accepted.Load(); n != 0 {
 		t.Errorf("%d calls were accepted, want none", n)
 	}
+}
+
+// Who reads a body may have another goroutine close it, as of any response.
+func TestBodyIsClosedBesideItsReader(t *testing.T) {
+	tr := transport(t, Config{Base: fake(func(*http.Request) (*http.Response, error) {
+		resp, _ := tracked(404, long)
+		return resp, nil
+	})})
+	for range 100 {
+		resp, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for i := 0; ; i++ {
+				if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+					return
+				}
+				if i == 10 {
+					close(begun)
+				}
+			}
+		}()
+		<-begun
+		resp.Body.Close()
+		<-ended
+	}
+	free(t, tr)
 }

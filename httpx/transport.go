@@ -35,7 +35,7 @@ import (
 //
 // The slot and the context of the last attempt, and the permits of one that went well,
 // are held until its body has been read to its end, or has failed, or is closed; where
-// it failed with no more than 64 KiB, nothing is. As with any client, whoever does not
+// it failed with less than 64 KiB, nothing is. As with any client, whoever does not
 // close bodies runs out of connections, and here of slots.
 //
 // # Errors
