@@ -81,13 +81,16 @@ func (s *Scheduler) Join(l *Lane, sc *Scopes) bool {
 
 // join puts l into q. If its turn is before that of those who wait there, which
 // may need more or be less urgent, it is tried at once; what is less urgent and about
-// to be tried goes back for that.
+// to be tried goes back for that. Neither keeps another line any more: it could wait for
+// who waits there.
 func (s *Scheduler) join(l *Lane, q *line) {
+	s.letGo(l) // others go first there, and may for long
 	credit := min(-l.owes, int64(l.Price()))
 	s.enter(l, q, credit)
 	l.owes += credit // what was given back beyond its head's price is for its next one's
 	if b := q.next; b != nil && b.line == q && b.Priority < l.Priority {
 		q.next, b.line = nil, nil
+		s.letGo(b)
 		s.enter(b, q, fair.Ahead)
 		s.try(q)
 	} else if q.lanes.Next() == &l.Queue {

@@ -145,3 +145,91 @@ func TestWaitingForAScopeLeavesTheTimeToWhoIsBefore(t *testing.T) {
 		t.Errorf("the line is tried at %d, want 5", at)
 	}
 }
+
+// Who keeps others from a limit that it had waited for, and then goes to wait behind
+// somebody else, lets them go: two that did not could wait for each other.
+func TestWhoWaitsBehindOthersKeepsNobody(t *testing.T) {
+	sc := Scopes{}
+	for level := throttle.Selector; level <= throttle.Bucket; level++ {
+		sc[level] = throttle.Scope{Level: level, Key: "x"}
+	}
+	for _, c := range []struct {
+		name string
+		then func(t *testing.T, s *Scheduler, first *lineup)
+	}{
+		{"in another line", func(t *testing.T, s *Scheduler, first *lineup) {
+			other := newLineup(Kind{Tenant: "o"})
+			other.add(s, 3)
+			s.WaitInLine(&other.Lane, sc[throttle.Bucket], 1000, 1000)
+			s.TryLines(20)
+			if s.Next(false) != &first.Lane || !s.Join(&first.Lane, &sc) {
+				t.Error("the first need not wait behind the other")
+			}
+		}},
+		{"in the same line", func(t *testing.T, s *Scheduler, first *lineup) {
+			s.TryLines(20)
+			urgent := newLineup(Kind{Tenant: "o", Priority: 1})
+			urgent.add(s, 3)
+			if !s.Join(&urgent.Lane, &Scopes{throttle.Selector: sc[throttle.Selector]}) || urgent.Parked() {
+				t.Error("what is urgent is not tried")
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &Scheduler{Count: func(int) {}, Budget: 100}
+			first, second := newLineup(Kind{Tenant: "x"}), newLineup(Kind{Tenant: "x"})
+			first.add(s, 1)
+			s.WaitInLine(&first.Lane, sc[throttle.Tenant], 10, 10)
+			second.add(s, 2)
+			s.Join(&second.Lane, &Scopes{throttle.Tenant: sc[throttle.Tenant]})
+			s.TryLines(10)
+			s.WaitInLine(&first.Lane, sc[throttle.Selector], 20, 10)
+			if s.TryLines(10); first.keeps() == nil || !second.Parked() {
+				t.Fatal("the first does not keep the second from the tenant's limit")
+			}
+			c.then(t, s, first)
+			if s.TryLines(20); !first.Parked() || second.Parked() {
+				t.Errorf("the first waits: %t, and so does the second: %t; want the first alone", first.Parked(), second.Parked())
+			}
+		})
+	}
+}
+
+// Two that need the same two limits, and have each waited for another of them first, do
+// not wait for each other for ever.
+func TestTwoThatNeedTheSameLimitsDoNotWaitForEachOther(t *testing.T) {
+	s := &Scheduler{Count: func(int) {}, Budget: 100}
+	var lanes [2]*lineup
+	var sc [2]Scopes
+	for i, tenant := range []string{"a", "b"} {
+		sc[i] = Scopes{
+			throttle.Selector: {Level: throttle.Selector, Key: "s"},
+			throttle.Tenant:   {Level: throttle.Tenant, Key: tenant},
+			throttle.Bucket:   {Level: throttle.Bucket, Key: "b"},
+		}
+		lanes[i] = newLineup(Kind{Tenant: tenant})
+	}
+	for i, first := range []throttle.Level{throttle.Bucket, throttle.Selector} {
+		lanes[i].add(s, uint64(i+1))
+		s.WaitInLine(&lanes[i].Lane, sc[i][first], 10, 10)
+	}
+	s.TryLines(10)
+	for i, q := range lanes {
+		s.WaitInLine(&q.Lane, sc[i][throttle.Tenant], 20, 10)
+	}
+	s.TryLines(20)
+	for i, q := range lanes {
+		s.Join(&q.Lane, &sc[i]) // the line that the other has left
+	}
+	for s.TryLines(30) {
+		s.Budget = 100
+		for l := s.Next(false); l != nil; l = s.Next(false) {
+			if q := l.Owner().(*lineup); !s.Join(l, &sc[q.seqs[0]-1]) {
+				q.start(s)
+			}
+		}
+	}
+	if s.Len() > 0 {
+		t.Errorf("%d never start", s.Len())
+	}
+}

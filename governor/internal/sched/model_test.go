@@ -5,14 +5,6 @@ import (
 	"slices"
 )
 
-// request is what waits in a lane.
-type request struct {
-	lane     *modelLane // nil when it does not wait
-	seq      uint64
-	enqueued int64
-	cost     int32
-}
-
 // fairModel is the scheduler as one would write it if lanes were few: every
 // decision looks at all of them.
 type fairModel struct {
@@ -21,6 +13,7 @@ type fairModel struct {
 	shared bool
 	again  bool // the last of a lower priority was of one that owed nothing to what it passed over
 	alone  bool // one lane at most since nothing was in turn: nothing is counted
+	paid   paid // by that one
 	levels map[int32]*modelLevel
 	stamp  int
 }
@@ -38,67 +31,13 @@ type modelTenant struct {
 	stamp     int     // when it got the tag
 }
 
-// name is what tells a lane from others.
-type name struct {
-	Kind
-	bucket int
-}
-
-type modelLane struct {
-	l      *Lane
-	name   name
-	weight float64
-	reqs   []*request        // by order
-	late   map[*request]bool // those that came back before one that was never away
-	inTurn bool
-	place  int // among its tenant's
-	credit float64
-	full   bool // the credit is what the head costs, whatever that is
-}
-
-// lane returns the lane of name, a new one if there is none.
-func (m *fairModel) lane(name name, weight int32) *modelLane {
-	for _, ml := range m.lanes {
-		if ml.name == name {
-			return ml
-		}
-	}
-	ml := &modelLane{l: new(Lane), name: name, weight: float64(weight), late: make(map[*request]bool)}
-	ml.l.Begin(ml, name.Kind)
-	ml.l.SetWeight(weight)
-	m.lanes = append(m.lanes, ml)
-	return ml
-}
-
 func (m *fairModel) inTurn() (in []*modelLane) {
 	for _, ml := range m.lanes {
-		if ml.inTurn {
+		if ml.inTurn == m {
 			in = append(in, ml)
 		}
 	}
 	return in
-}
-
-func (ml *modelLane) price() float64 { return float64(ml.reqs[0].cost) / ml.weight }
-
-// since is when the oldest of those began to wait that are first, or would be but for
-// what came back.
-func (ml *modelLane) since() int64 {
-	since := ml.reqs[0].enqueued
-	if i := slices.IndexFunc(ml.reqs, func(r *request) bool { return !ml.late[r] }); i >= 0 {
-		since = min(since, ml.reqs[i].enqueued)
-	}
-	return since
-}
-
-// tell tells the scheduler what is first.
-func (ml *modelLane) tell() {
-	r := ml.reqs[0]
-	ml.l.SetHead(Head{Cost: r.cost, Seq: r.seq, Since: ml.since()})
-}
-
-func (ml *modelLane) age(ageing float64) float64 {
-	return float64(ml.since()) - float64(ml.name.Priority)*ageing
 }
 
 // front is the lane of a tenant whose turn it is.
@@ -173,7 +112,7 @@ func (m *fairModel) forgive(ml *modelLane) {
 
 // changed says that ml, which had waited since was, may have another head.
 func (m *fairModel) changed(ml *modelLane, was int64) {
-	if !ml.inTurn || m.alone {
+	if ml.inTurn != m || m.alone {
 		return
 	}
 	if ml.since() > was {
@@ -182,35 +121,44 @@ func (m *fairModel) changed(ml *modelLane, was int64) {
 	m.reprice(ml)
 }
 
-// put puts ml in turn.
+// put puts ml in turn, with what it had paid when it was taken out.
 func (m *fairModel) put(ml *modelLane) {
+	p := ml.paid
+	ml.paid = paid{}
+	m.add(ml, p)
+}
+
+// add puts ml in turn, which has paid p.
+func (m *fairModel) add(ml *modelLane, p paid) {
 	in := m.inTurn()
-	ml.inTurn = true
+	ml.inTurn = m
+	if !slices.Contains(m.lanes, ml) {
+		m.lanes = append(m.lanes, ml)
+	}
 	m.stamp++
 	ml.place = m.stamp
 	if len(in) == 0 {
-		m.alone = true
+		m.alone, m.paid = true, p
 		return
 	}
 	if m.alone {
 		m.alone = false
 		m.levels = make(map[int32]*modelLevel)
-		m.enter(in[0])
+		m.enter(in[0], m.paid)
 	}
-	m.enter(ml)
+	m.enter(ml, p)
 }
 
-func (m *fairModel) enter(ml *modelLane) {
+func (m *fairModel) enter(ml *modelLane, p paid) {
 	lv := m.levels[ml.name.Priority]
 	if lv == nil {
 		lv = &modelLevel{tenants: make(map[string]*modelTenant)}
 		m.levels[ml.name.Priority] = lv
 	}
-	credit := min(ml.credit, ml.price())
-	if ml.full {
+	credit := min(p.credit, ml.price())
+	if p.full {
 		credit = ml.price()
 	}
-	ml.credit, ml.full = 0, false
 	mt := lv.tenants[ml.name.Tenant]
 	switch {
 	case mt == nil:
@@ -218,9 +166,13 @@ func (m *fairModel) enter(ml *modelLane) {
 		lv.tenants[ml.name.Tenant] = mt
 	case credit == ml.price():
 		mt.base = lv.now - credit
-		ml.place = -ml.place // first
+		m.stamp++
+		ml.place = -m.stamp // first
 	}
-	m.reprice(ml)
+	if m.reprice(ml); p.ahead {
+		m.stamp++
+		mt.stamp = -m.stamp
+	}
 }
 
 func (m *fairModel) reprice(ml *modelLane) {
@@ -233,24 +185,26 @@ func (m *fairModel) reprice(ml *modelLane) {
 }
 
 // take takes ml out of turn. Its head is still there.
-func (m *fairModel) take(ml *modelLane) {
+func (m *fairModel) take(ml *modelLane) { ml.paid = m.remove(ml) }
+
+// remove takes ml out of turn and returns what it has paid.
+func (m *fairModel) remove(ml *modelLane) (p paid) {
 	priority, tenant := ml.name.Priority, ml.name.Tenant
 	front := m.front(priority, tenant) == ml
 	if m.alone {
-		ml.inTurn, ml.full = false, true
-		return
+		ml.inTurn = nil
+		return paid{full: true}
 	}
 	lv := m.levels[priority]
-	ml.full = m.nextOf(priority) == ml
-	ml.credit = 0
+	p.full = m.nextOf(priority) == ml
 	if front {
-		ml.credit = lv.now - lv.tenants[tenant].base
+		p.credit = lv.now - lv.tenants[tenant].base
 	}
-	ml.inTurn = false
+	ml.inTurn = nil
 	defer m.forgive(ml)
 	if m.front(priority, tenant) != nil {
 		m.reprice(ml)
-		return
+		return p
 	}
 	delete(lv.tenants, tenant)
 	if len(lv.tenants) == 0 {
@@ -259,6 +213,7 @@ func (m *fairModel) take(ml *modelLane) {
 	if len(m.levels) == 0 {
 		m.shared, m.again = false, false
 	}
+	return p
 }
 
 // nextOf is the lane of a priority whose turn it would be.
@@ -275,7 +230,18 @@ func (m *fairModel) nextOf(priority int32) *modelLane {
 
 // started returns what others have got while ml's head waited, in costs of its.
 func (m *fairModel) started(ml *modelLane) (waited float64) {
-	last, cost := len(ml.reqs) == 1, float64(ml.reqs[0].cost)
+	last := len(ml.reqs) == 1
+	waited = m.turn(ml, !last)
+	if ml.paid = (paid{}); last {
+		m.drop(ml)
+	}
+	return waited
+}
+
+// turn takes the turn of ml, which is next, for its head, which is gone then or not.
+func (m *fairModel) turn(ml *modelLane, gone bool) (waited float64) {
+	cost := float64(ml.reqs[0].cost)
+	m.paid = paid{}
 	if !m.alone {
 		lv := m.levels[ml.name.Priority]
 		if m.shared = ml.name.Priority != m.top(); m.shared {
@@ -287,7 +253,7 @@ func (m *fairModel) started(ml *modelLane) (waited float64) {
 			lv.stamp = m.stamp
 		}
 	}
-	if !last {
+	if gone {
 		ml.reqs = ml.reqs[1:]
 	}
 	if !m.alone {
@@ -305,19 +271,16 @@ func (m *fairModel) started(ml *modelLane) (waited float64) {
 		mt.base -= pay
 		m.reprice(ml)
 	}
-	ml.full, ml.credit = false, 0
-	if last {
-		m.drop(ml)
-	}
 	return math.Floor(min(waited*ml.weight, cost))
 }
 
 // owe has a tenant pay for what a start cost more, or get back what it cost less: for
-// its next start, and for those after it as far as others have had it.
-func (m *fairModel) owe(of name, cost, waited float64) {
+// its next start, and for those after it as far as others have had it. It returns what
+// it gets back beyond the former.
+func (m *fairModel) owe(of name, cost, waited float64) (beyond float64) {
 	lv := m.levels[of.Priority]
 	if m.alone || lv == nil || lv.tenants[of.Tenant] == nil {
-		return
+		return 0
 	}
 	mt, front := lv.tenants[of.Tenant], m.front(of.Priority, of.Tenant)
 	worth := cost / front.weight
@@ -328,16 +291,10 @@ func (m *fairModel) owe(of name, cost, waited float64) {
 	}
 	mt.base += worth
 	if back := -worth; back > 0 {
-		beyond := max(0, min(back, lv.now-mt.base-front.price()))
+		beyond = max(0, min(back, lv.now-mt.base-front.price()))
 		mt.base += beyond
 		mt.over += max(0, min(back, waited/front.weight)-(back-beyond))
 	}
 	m.reprice(front)
-}
-
-func (m *fairModel) drop(ml *modelLane) {
-	if ml.inTurn {
-		m.take(ml)
-	}
-	m.lanes = slices.DeleteFunc(m.lanes, func(o *modelLane) bool { return o == ml })
+	return beyond
 }

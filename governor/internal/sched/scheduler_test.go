@@ -32,7 +32,7 @@ func compareWithModel(t *testing.T, seed uint64) {
 		now += int64(pick(9))
 		switch n := rng.IntN(21); {
 		case n < 8:
-			of := name{Kind{Tenant: fmt.Sprint(rng.IntN(tenants)), Priority: int32(rng.IntN(priorities))}, rng.IntN(3)}
+			of := name{Kind{Tenant: fmt.Sprint(rng.IntN(tenants)), Priority: int32(rng.IntN(priorities))}, rng.IntN(3), 0}
 			ml := m.lane(of, []int32{1, 2, 4, 16}[len(of.Tenant)%2+rng.IntN(3)])
 			seq++
 			r := &request{lane: ml, seq: seq, enqueued: now, cost: int32(pick(costs))}
@@ -85,7 +85,7 @@ func compareWithModel(t *testing.T, seed uint64) {
 			ml.tell()
 			s.Add(ml.l, i == 0, false)
 			switch {
-			case fresh, i == 0 && !ml.inTurn:
+			case fresh, i == 0 && ml.inTurn == nil:
 				m.put(ml)
 			default:
 				m.changed(ml, since)
@@ -106,7 +106,7 @@ func compareWithModel(t *testing.T, seed uint64) {
 				since := ml.since()
 				ml.reqs = slices.Delete(ml.reqs, i, i+1)
 				ml.tell()
-				if m.changed(ml, since); i == 0 && !ml.inTurn {
+				if m.changed(ml, since); i == 0 && ml.inTurn == nil {
 					m.put(ml) // a new head may need less
 				}
 			}
@@ -134,7 +134,7 @@ func compareWithModel(t *testing.T, seed uint64) {
 		waits, could := 0, 0
 		for _, ml := range m.lanes {
 			waits += len(ml.reqs)
-			if ml.inTurn {
+			if ml.inTurn != nil {
 				could += len(ml.reqs)
 			}
 		}
