@@ -72,6 +72,7 @@ func (s *Syncer) exchange(batch []*cell, items []Item, sent int64) {
 	defer s.work.Done()
 	var answers []Answer
 	var err error
+	told := items
 	for try := range 3 {
 		if try > 0 {
 			pause := time.NewTimer(time.Duration(1+rand.Int64N(20)) * time.Millisecond)
@@ -80,9 +81,13 @@ func (s *Syncer) exchange(batch []*cell, items []Item, sent int64) {
 			case <-s.ctx.Done():
 				pause.Stop()
 			}
+			told = make([]Item, len(items)) // a Store may keep what it was given
+			for i := range items {
+				told[i] = *items[i].after(time.Duration(s.now() - sent))
+			}
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
-		answers, err = s.cfg.Store.Exchange(ctx, s.node, items)
+		answers, err = s.cfg.Store.Exchange(ctx, s.node, told)
 		cancel()
 		if err == nil && len(answers) != len(items) {
 			err = errAnswer
