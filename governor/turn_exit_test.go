@@ -52,8 +52,8 @@ func TestLimiterThatDoesNotReturnEndsTheProcess(t *testing.T) {
 	}
 }
 
-// quitInATurn has a limiter quit in a turn of the actor's, or of a caller's, and closes
-// the governor.
+// quitInATurn has a limiter quit in a turn of the actor's, or of a caller's: the actor may
+// have that of a governor that has just begun.
 func quitInATurn(t *testing.T, who, how string) {
 	b, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 10})
 	if err != nil {
@@ -71,12 +71,14 @@ func quitInATurn(t *testing.T, who, how string) {
 	go func() {
 		defer close(gone)
 		defer func() { _ = recover() }()
-		Submit(context.Background(), g, "", Func(func(context.Context) (int, error) { return 0, nil }))
+		f := Submit(context.Background(), g, "", Func(func(context.Context) (int, error) { return 0, nil }))
+		if who == "actor" {
+			g.Resume()
+		}
+		_, err := f.Result(context.Background())
+		t.Errorf("the request ends with %v", err)
 	}()
 	<-gone
-	if who == "actor" {
-		g.Resume()
-	}
 	t.Fatalf("it goes on, and Close returned %v", g.Close())
 }
 
