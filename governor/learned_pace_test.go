@@ -83,7 +83,7 @@ func TestWithoutAnyLimitTheRateIsLearned(t *testing.T) {
 				}
 			})
 		}
-		for _, tt := range []struct{ rate, minutes float64 }{{10, 20}, {5, 10}, {20, 10}} { // the first contact costs a long pause
+		for _, tt := range []struct{ rate, minutes float64 }{{10, 45}, {5, 10}, {20, 10}} { // the first contact costs a pause of up to 43 minutes
 			rate, long := tt.rate, time.Duration(tt.minutes)*time.Minute
 			v.mu.Lock()
 			v.rate = rate
