@@ -5,24 +5,42 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // census counts what waits in lanes, by lane and by tenant, as it comes and goes, so
-// that Stats can list the most of both without a look at all of them. It belongs to
-// whoever has the turn. The zero value is ready.
+// that Stats can list the most of both without a look at all of them, and knows the lanes
+// of each scope. It belongs to whoever has the turn. The zero value is ready.
 type census struct {
 	lanes   ranking[*lane]
-	tenants ranking[*tenant]
-	byName  map[string]*tenant
-	live    int // tenants of whom something waits
+	tenants ranking[*laneSet]
+	sets    [levels]laneSets // by level
 }
 
-// tenant is one of whom something waits, or did lately.
-type tenant struct {
+// levels is how many levels are narrower than the host. What is by level begins with that
+// of selectors.
+const levels = len(scopes{}) - 1
+
+// laneSets are those of a level.
+type laneSets struct {
+	byName map[string]*laneSet
+	live   int // of whom something waits
+}
+
+// laneSet is the lanes of a selector, a tenant or a bucket of which something waits, or did
+// lately.
+type laneSet struct {
 	name  string
-	first *lane // of its lanes, linked by backlog.prev and next
+	first *lane // linked by inSet
 	lanes int   // with something in them
-	size  ranked[*tenant]
+	size  ranked[*laneSet]
+}
+
+// inSet is a lane's place in a laneSet.
+type inSet struct {
+	set        *laneSet
+	prev, next *lane
 }
 
 // ranked is a place in a ranking.
@@ -99,54 +117,72 @@ func (c *census) counted(l *lane) {
 	}
 	l.size.of = l
 	c.lanes.set(&l.size, n)
-	t := l.waits
-	if t == nil { // else it is known: see lane.begin
-		t = c.tenant(l.tenant)
-		l.waits = t
+	switch 0 {
+	case was:
+		c.enter(l)
+	case n:
+		c.leave(l)
 	}
-	switch {
-	case was == 0:
-		if t.lanes++; t.lanes == 1 {
-			c.live++
-		}
-		t.link(l)
-	case n == 0:
-		if t.lanes--; t.lanes == 0 {
-			c.live--
-		}
-		t.unlink(l)
-	}
+	t := l.in[throttle.Tenant-throttle.Selector].set
 	c.tenants.set(&t.size, t.size.n+n-was)
 }
 
-func (t *tenant) link(l *lane) {
-	l.prev, l.next = nil, t.first
-	if t.first != nil {
-		t.first.prev = l
+// enter puts l into its sets.
+func (c *census) enter(l *lane) {
+	for level := range levels {
+		in, sets := &l.in[level], &c.sets[level]
+		if in.set == nil { // else it is known: see lane.begin
+			in.set = sets.named(l.name(level))
+		}
+		if in.set.lanes++; in.set.lanes == 1 {
+			sets.live++
+		}
+		in.set.link(l, level)
 	}
-	t.first = l
 }
 
-func (t *tenant) unlink(l *lane) {
-	if l.prev == nil {
-		t.first = l.next
+// leave takes l out of its sets.
+func (c *census) leave(l *lane) {
+	for level := range levels {
+		s := l.in[level].set
+		s.unlink(l, level)
+		if s.lanes--; s.lanes == 0 {
+			c.sets[level].live--
+		}
+	}
+}
+
+func (s *laneSet) link(l *lane, level int) {
+	l.in[level].prev, l.in[level].next = nil, s.first
+	if s.first != nil {
+		s.first.in[level].prev = l
+	}
+	s.first = l
+}
+
+func (s *laneSet) unlink(l *lane, level int) {
+	in := &l.in[level]
+	if in.prev == nil {
+		s.first = in.next
 	} else {
-		l.prev.next = l.next
+		in.prev.in[level].next = in.next
 	}
-	if l.next != nil {
-		l.next.prev = l.prev
+	if in.next != nil {
+		in.next.in[level].prev = in.prev
 	}
 }
 
-// of yields the lanes of the tenant of a name. Each may be removed when it is yielded.
-func (c *census) of(name string) iter.Seq[*lane] {
+// of yields the lanes of a scope that is not the host's. Each may be removed when it is
+// yielded.
+func (c *census) of(sc throttle.Scope) iter.Seq[*lane] {
 	return func(yield func(*lane) bool) {
-		t := c.byName[name]
-		if t == nil {
+		level := int(sc.Level - throttle.Selector)
+		s := c.sets[level].byName[sc.Key]
+		if s == nil {
 			return
 		}
-		for l := t.first; l != nil; {
-			next := l.next
+		for l := s.first; l != nil; {
+			next := l.in[level].next
 			if !yield(l) {
 				return
 			}
@@ -155,26 +191,26 @@ func (c *census) of(name string) iter.Seq[*lane] {
 	}
 }
 
-// tenant returns the tenant of a name. Those of whom nothing waits stay until they
-// are more than the others: a tenant with one request at a time is not made each time.
-func (c *census) tenant(name string) *tenant {
-	if t := c.byName[name]; t != nil {
-		return t
+// named returns the set of a name. Those of which nothing waits stay until they are
+// more than the others: a tenant with one request at a time is not made each time.
+func (ss *laneSets) named(name string) *laneSet {
+	if s := ss.byName[name]; s != nil {
+		return s
 	}
-	if len(c.byName) >= 64+2*c.live {
-		for name, t := range c.byName {
-			if t.lanes == 0 {
-				delete(c.byName, name)
+	if len(ss.byName) >= 64+2*ss.live {
+		for name, s := range ss.byName {
+			if s.lanes == 0 {
+				delete(ss.byName, name)
 			}
 		}
 	}
-	if c.byName == nil {
-		c.byName = make(map[string]*tenant)
+	if ss.byName == nil {
+		ss.byName = make(map[string]*laneSet)
 	}
-	t := &tenant{name: name}
-	t.size.of = t
-	c.byName[name] = t
-	return t
+	s := &laneSet{name: name}
+	s.size.of = s
+	ss.byName[name] = s
+	return s
 }
 
 // longest returns the longest lanes, the longest first.
@@ -191,8 +227,8 @@ func (c *census) longest(most int) (all []LaneStats) {
 
 // waiting returns the tenants of whom most waits, those first.
 func (c *census) waiting(most int) (all []TenantStats) {
-	all = make([]TenantStats, 0, min(c.live, most))
-	for _, x := range c.tenants.top(most, func(a, b *tenant) int { return cmp.Compare(a.name, b.name) }) {
+	all = make([]TenantStats, 0, min(c.tenants.len, most))
+	for _, x := range c.tenants.top(most, func(a, b *laneSet) int { return cmp.Compare(a.name, b.name) }) {
 		all = append(all, TenantStats{x.of.name, x.n, x.of.lanes})
 	}
 	return all

@@ -13,27 +13,32 @@ import (
 )
 
 // A cooldown of one tenant made every lane be looked at.
-func TestCooldownsOfTenantsAreSweptForInTheirLanes(t *testing.T) {
+func TestCooldownsAreSweptForInTheirLanes(t *testing.T) {
 	q := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
-	sel := &selector{name: "s"}
 	for i := range 30 {
-		key := laneKey{sel: sel, tenant: string(rune('a' + i%10)), priority: int32(i / 10)}
+		key := laneKey{
+			sel: &selector{name: string(rune('s' + i%2))}, tenant: string(rune('a' + i%10)), bucket: string(rune('k' + i%5)),
+			priority: int32(i / 10),
+		}
 		q.add(q.lane(newLane(key, 0), 100), &request{cost: 1, seq: uint64(i)}, true)
 	}
-	of := func(level throttle.Level, keys ...string) (names []string) {
+	of := func(level throttle.Level, keys ...string) (tenants string) {
 		var scopes []*scope
 		for _, key := range keys {
 			scopes = append(scopes, &scope{key: throttle.Scope{Level: level, Key: key}})
 		}
 		for l := range q.lanesOf(scopes) {
-			names = append(names, l.tenant)
+			tenants += l.tenant
 			q.remove(l.first())
 		}
-		return names
+		return tenants
 	}
-	require.ElementsMatch(t, []string{"a", "a", "a", "c", "c", "c"}, of(throttle.Tenant, "a", "x", "c"))
+	require.Equal(t, "aaaccc", of(throttle.Tenant, "a", "x", "c"))
 	require.Empty(t, of(throttle.Tenant, "a"))
-	require.Len(t, of(throttle.Bucket, "b"), 24)
+	require.Equal(t, "gbgbgb", of(throttle.Bucket, "b", "l", "a"))
+	require.Empty(t, of(throttle.Selector, "b"))
+	require.Equal(t, "ieieie", of(throttle.Selector, "s"))
+	require.Len(t, of(throttle.Host, ""), 12)
 }
 
 // With a cooldown for each of many tenants, looking at every lane for each of them

@@ -37,10 +37,8 @@ type backlog struct {
 	head, tail *request             // in submission order, linked
 	returned   *heap.Heap[*history] // of those that came back, where their place was taken; nil: there was none
 
-	size  ranked[*lane] // in census.lanes
-	waits *tenant       // of the census
-
-	prev, next *lane // of the tenant
+	size ranked[*lane] // in census.lanes
+	in   [levels]inSet // in census.sets
 }
 
 func newLane(key laneKey, weight int32) *lane {
@@ -50,11 +48,14 @@ func newLane(key laneKey, weight int32) *lane {
 }
 
 // begin makes l, in which nothing is, ready to be scheduled. b is what an empty lane has
-// left; its tenant is still known, for no other has been new since.
+// left; its sets are still known, for no other has been new since.
 func (l *lane) begin(b *backlog) {
-	t := b.waits
-	if *b = (backlog{}); t != nil && t.name == l.tenant {
-		b.waits = t
+	in, its := b.in, b.size.of == l
+	*b = backlog{}
+	for level := range in {
+		if s := in[level].set; its || s != nil && s.name == l.name(level) {
+			b.in[level].set = s
+		}
 	}
 	l.backlog = b
 	l.sched.Begin(l, sched.Kind{Tenant: l.tenant, Priority: l.priority, Kept: l.kept})
@@ -77,6 +78,11 @@ func (k *laneKey) scopes() scopes {
 		{Level: throttle.Tenant, Key: k.tenant},
 		{Level: throttle.Bucket, Key: k.bucket},
 	}
+}
+
+// name returns the key of k's scope of a level.
+func (k *laneKey) name(level int) string {
+	return [levels]string{k.sel.name, k.tenant, k.bucket}[level]
 }
 
 // first returns the request whose turn it is, nil when there is none.

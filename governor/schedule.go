@@ -93,16 +93,16 @@ func (q *queue) ahead(sc throttle.Scope) *lane {
 	return nil
 }
 
-// lanesOf yields the lanes that belong to any of the scopes, and if they are not all
-// tenants others, too. There may be many lanes, and a cooldown for each tenant. Each lane
+// lanesOf yields the lanes that belong to any of the scopes, of several more than once:
+// there may be many lanes, and a cooldown for each selector, tenant or bucket. Each lane
 // may be removed when it is yielded.
 func (q *queue) lanesOf(scopes []*scope) iter.Seq[*lane] {
-	if slices.ContainsFunc(scopes, func(st *scope) bool { return st.key.Level != throttle.Tenant }) {
+	if slices.ContainsFunc(scopes, func(st *scope) bool { return st.key.Level == throttle.Host }) {
 		return q.lanes.all
 	}
 	return func(yield func(*lane) bool) {
 		for _, st := range scopes {
-			for l := range q.census.of(st.key.Key) {
+			for l := range q.census.of(st.key) {
 				if !yield(l) {
 					return
 				}

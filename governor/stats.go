@@ -167,7 +167,7 @@ func (c *core) snapshot() Stats {
 		Workers: c.slots, InFlight: c.taken(),
 		Queued: c.queue.Len() + c.backoffs, MaxQueue: c.door.limit(),
 		LaneCount: c.queue.lanes.len(), Lanes: c.queue.census.longest(mostListed),
-		TenantCount: c.queue.census.live, Tenants: c.queue.census.waiting(mostListed),
+		TenantCount: c.queue.census.tenants.len, Tenants: c.queue.census.waiting(mostListed),
 		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),
 		Limited: n.limited.Load(), Retried: n.retried.Load(), Again: n.again.Load(), GaveUp: n.gaveUp.Load(),
 		Started: n.started.Load(), Submitted: n.submitted.Load(), Refused: n.refused.Load(),

@@ -22,7 +22,7 @@ func TestCensusIsThatOfALookAtEveryLane(t *testing.T) {
 	for seed := range uint64(effort.Times(2)) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		s := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
-		sel := &selector{name: "s"}
+		sels := []*selector{{name: "a"}, {name: "b"}, {name: "b"}} // two values may have the same name
 		keys := 1 + rng.IntN(200)
 		grow := 5
 		for step := range 6000 {
@@ -31,7 +31,10 @@ func TestCensusIsThatOfALookAtEveryLane(t *testing.T) {
 			}
 			switch n := rng.IntN(10); {
 			case n < grow:
-				key := laneKey{sel: sel, tenant: fmt.Sprint(int(float64(keys) * math.Pow(rng.Float64(), 3))), priority: int32(rng.IntN(3))}
+				key := laneKey{
+					sel: sels[rng.IntN(3)], tenant: fmt.Sprint(int(float64(keys) * math.Pow(rng.Float64(), 3))),
+					bucket: fmt.Sprint(rng.IntN(keys)), priority: int32(rng.IntN(3)),
+				}
 				s.add(s.lane(newLane(key, 0), forever), &request{cost: 1, seq: uint64(step)}, true)
 			case n < 8 && s.Len() > 0:
 				s.started(s.next(false))
@@ -45,29 +48,38 @@ func TestCensusIsThatOfALookAtEveryLane(t *testing.T) {
 			if step%97 != 0 {
 				continue
 			}
-			lanes, tenants := map[string]int{}, map[string]TenantStats{}
+			lanes, tenants, of := map[LaneStats]int{}, map[string]TenantStats{}, map[throttle.Scope][]*lane{}
 			for l := range s.lanes.all {
-				require.Contains(t, slices.Collect(s.census.of(l.tenant)), l)
-				lanes[fmt.Sprint(l.tenant, "/", l.priority)] = l.sched.Len()
+				lanes[LaneStats{l.sel.name, l.tenant, l.bucket, int(l.priority), l.sched.Len(), l.sched.Parked()}]++
 				x := tenants[l.tenant]
 				tenants[l.tenant] = TenantStats{l.tenant, x.Waiting + l.sched.Len(), x.Lanes + 1}
+				for _, sc := range l.scopes() {
+					of[sc] = append(of[sc], l)
+				}
 			}
-			for name, x := range tenants {
-				require.Len(t, slices.Collect(s.census.of(name)), x.Lanes)
+			require.Equal(t, s.lanes.len(), s.census.lanes.len)
+			var known [levels]int
+			for sc, all := range of {
+				if sc.Level != throttle.Host {
+					require.ElementsMatch(t, all, slices.Collect(s.census.of(sc)))
+					known[sc.Level-throttle.Selector]++
+				}
 			}
-			require.Equal(t, len(tenants), s.census.live)
-			require.Equal(t, len(lanes), s.census.lanes.len)
-			require.LessOrEqual(t, len(s.census.byName), 64+2*keys)
+			for level, sets := range s.census.sets {
+				require.Equal(t, known[level], sets.live)
+				require.LessOrEqual(t, len(sets.byName), 64+2*keys)
+			}
 			var told []int
 			for _, l := range s.census.longest(most) {
-				key := fmt.Sprint(l.Tenant, "/", l.Priority)
-				require.Equal(t, lanes[key], l.Waiting)
-				delete(lanes, key)
+				require.Positive(t, lanes[l])
+				if lanes[l]--; lanes[l] == 0 {
+					delete(lanes, l)
+				}
 				told = append(told, l.Waiting)
 			}
 			largest(t, told, most, slices.Collect(func(yield func(int) bool) {
-				for _, n := range lanes {
-					if !yield(n) {
+				for l := range lanes {
+					if !yield(l.Waiting) {
 						return
 					}
 				}
@@ -99,15 +111,20 @@ func largest(t *testing.T, told []int, most int, left []int) {
 }
 
 // A tenant with one request at a time is not forgotten each time, and many that do not
-// come back are.
-func TestCensusForgetsTenantsInTheEnd(t *testing.T) {
-	s := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
-	sel := &selector{name: "s"}
-	for i := range 10_000 {
-		s.add(s.lane(newLane(laneKey{sel: sel, tenant: fmt.Sprint(i)}, 0), forever), &request{cost: 1}, true)
-		s.started(s.next(false))
-		if n := len(s.census.byName); n > 65 {
-			t.Fatalf("%d tenants are known, and nothing waits", n)
+// come back are; and so are selectors and buckets.
+func TestCensusForgetsScopesInTheEnd(t *testing.T) {
+	for level, key := range []func(name string) laneKey{
+		func(name string) laneKey { return laneKey{sel: &selector{name: name}} },
+		func(name string) laneKey { return laneKey{sel: &selector{}, tenant: name} },
+		func(name string) laneKey { return laneKey{sel: &selector{}, bucket: name} },
+	} {
+		s := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
+		for i := range 10_000 {
+			s.add(s.lane(newLane(key(fmt.Sprint(i)), 0), forever), &request{cost: 1}, true)
+			s.started(s.next(false))
+			if n := len(s.census.sets[level].byName); n > 65 || n == 0 {
+				t.Fatalf("level %d: %d scopes are known, and nothing waits", level, n)
+			}
 		}
 	}
 }
