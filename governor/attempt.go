@@ -87,12 +87,14 @@ func (a *attempt) ill() *trouble {
 }
 
 // ails is what ill says, for who only reads it.
-func (a *attempt) ails() (t trouble) {
-	if a.trouble != nil {
-		t = *a.trouble
+func (a *attempt) ails() *trouble {
+	if a.trouble == nil {
+		return &noTrouble
 	}
-	return t
+	return a.trouble
 }
+
+var noTrouble trouble // never written
 
 // token finds the attempt in a context.
 type token struct{}

@@ -43,10 +43,16 @@ func (l *Lease) note(ctx context.Context, err error) {
 // called once the request is complete: that, or Release if it comes later, gives them
 // back.
 func (c *core) entrust(a *attempt, f *fate) (end func(error)) {
-	t := a.ails()
-	if t.keeper == nil {
+	if a.trouble == nil || a.trouble.keeper == nil {
 		return nil
 	}
+	return c.entrustTo(a, f)
+}
+
+// entrustTo is entrust where there is a Keeper: most attempts have none, and this needs
+// more of a worker's stack than the first that it has.
+func (c *core) entrustTo(a *attempt, f *fate) (end func(error)) {
+	t := a.ails()
 	defer func() {
 		if end == nil { // free has left it to this
 			a.cancel(nil)
