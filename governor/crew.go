@@ -86,18 +86,20 @@ func (c *core) track(a *attempt, at int, attended bool) {
 }
 
 // take returns the next attempt, for a worker that counts in free, or does from now on
-// since it has finished one. Without one that is over if the worker leaves.
-func (w *crew) take(finished, leaves bool) *attempt {
+// since it has finished one. Without one the worker has left if it was to, or if others
+// of w are about to look again: one is enough to save the next attempt a worker of its own.
+func (w *crew) take(finished, leaves bool) (a *attempt, left bool) {
 	w.mu.Lock()
 	if finished {
 		w.free++
 	}
-	a := w.next()
-	if a != nil || leaves {
+	a = w.next()
+	left = a == nil && (leaves || w.free > 1)
+	if a != nil || left {
 		w.free--
 	}
 	w.mu.Unlock()
-	return a
+	return a, left
 }
 
 // steal is take for a worker of another crew that has finished. Those of w that count in
@@ -127,19 +129,21 @@ func (w *crew) next() *attempt {
 func (c *core) work(w *crew) {
 	for begun := false; ; begun = true {
 		var a *attempt
+		left := false
 		if begun && w != &c.crews[first] && !c.gate.word.calm() {
 			a = c.crews[first].steal()
 		}
 		if a == nil {
-			a = w.take(begun, false)
+			a, left = w.take(begun, false)
 		}
-		if a == nil {
+		if a == nil && !left {
 			if !c.gate.word.shutting() {
 				runtime.Gosched()
 			}
-			if a = w.take(false, true); a == nil {
-				return
-			}
+			a, left = w.take(false, true)
+		}
+		if left {
+			return
 		}
 		for a != nil {
 			a = c.try(a)

@@ -80,10 +80,31 @@ func TestWhatIsStolenIsRunOnce(t *testing.T) {
 	a, b := new(attempt), new(attempt)
 	w.head, w.tail, a.then, w.queued, w.free = a, b, b, 2, 1
 	require.Same(t, a, w.steal())
-	require.Same(t, b, w.take(false, false))
+	got, left := w.take(false, false)
+	require.Same(t, b, got)
+	require.False(t, left)
 	require.Nil(t, w.steal())
-	require.Nil(t, w.take(true, true))
+	got, left = w.take(true, true)
+	require.Nil(t, got)
+	require.True(t, left)
 	require.Zero(t, w.queued)
 	require.Zero(t, w.free)
 	require.Nil(t, w.tail)
+}
+
+// Of workers with nothing to do one looks again before it ends.
+func TestOneWorkerOfACrewLooksAgain(t *testing.T) {
+	w := new(crew)
+	for i, leaves := range []bool{false, true, true} {
+		a, left := w.take(true, false)
+		require.Nil(t, a)
+		require.Equal(t, leaves, left, i)
+		require.EqualValues(t, 1, w.free)
+	}
+	a := new(attempt)
+	w.head, w.tail, w.queued = a, a, 1
+	got, left := w.take(false, true)
+	require.Same(t, a, got)
+	require.False(t, left)
+	require.Zero(t, w.free)
 }
