@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/internal/faultproxy"
 	"github.com/flyball-go/flyball/internal/judge"
 	"github.com/flyball-go/flyball/store"
@@ -65,7 +66,8 @@ func scenarios(kind store.Kind) []scenario {
 	return []scenario{
 		{name: "no fault", template: limited, round: uses(0.75), controls: with(leaks)}, // of what 9/10 of a window may be used for
 		eight(kind),
-		stopped(limitOf(kind), all),
+		stopped(limitOf(kind), all, 0),
+		stopped(limitOf(kind), nil, 2*time.Second),
 		{name: "killed", kinds: all, template: wanted, controls: with(alone), rounds: some, round: func(c *cluster) error {
 			time.Sleep(rand.N(per / 2))
 			c.replace(c.born % len(c.members))
@@ -150,7 +152,7 @@ func TestFaults(t *testing.T) {
 				switch {
 				case kinds == nil:
 					kinds = []store.Kind{store.Window}
-				case engine == "mysql":
+				case engine == "mysql" && effort.Usual():
 					kinds = kinds[:1]
 				}
 				for _, kind := range kinds {

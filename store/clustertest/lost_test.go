@@ -143,16 +143,21 @@ func (c *cluster) usesNothingOld(m *member, at int64) error {
 
 // stopped has two replicas stopped when they have permits at hand, and go on when those
 // have ended, and the others have used what there is of a later window: all but a few of
-// what is there at once, or a good part of what is spread.
-func stopped(l *store.Limit, kinds []store.Kind) scenario {
+// what is there at once, or a good part of what is spread. If ttl is not 0, the store has
+// forgotten them by then.
+func stopped(l *store.Limit, kinds []store.Kind, ttl time.Duration) scenario {
 	l.Quota *= 2 // so that there is something at hand of it
 	slow, rounds, used := 40*time.Millisecond, 2, l.Quota-2*3
 	if l.Kind != store.Window { // of which no more is at hand than for a step
 		slow, rounds, used = 20*time.Millisecond, 1, l.Quota/4
 	}
+	name := "stopped between grant and use"
+	if ttl > 0 {
+		name, rounds = "stopped until they are forgotten", 1
+	}
 	return scenario{
-		name: "stopped between grant and use", kinds: kinds, controls: with(forever),
-		template: replica{job: job{Limit: l, Every: 4 * time.Millisecond}},
+		name: name, kinds: kinds, controls: with(forever),
+		template: replica{job: job{Limit: l, Every: 4 * time.Millisecond}, TTL: ttl},
 		tune: func(i int, r *replica) {
 			if i <= 2 {
 				r.Every = slow
@@ -162,6 +167,7 @@ func stopped(l *store.Limit, kinds []store.Kind) scenario {
 		round: func(c *cluster) error {
 			ms := c.members[:2]
 			err := c.stopWithPermits(ms)
+			time.Sleep(2 * ttl)
 			if err == nil {
 				err = c.awaitUsed(l, used)
 			}

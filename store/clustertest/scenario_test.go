@@ -27,7 +27,7 @@ type scenario struct {
 	judge    func(h *judge.History) error // nil: the template's
 	finally  func(c *cluster) error       // when the replicas have ended
 	only     string                       // one kind of store; "": redis and mysql
-	kinds    []store.Kind                 // of its limit, on MySQL the first alone; nil: Window
+	kinds    []store.Kind                 // of its limit, on MySQL usually the first alone; nil: Window
 	timeout  time.Duration                // of a Cluster's nodes
 }
 
