@@ -23,6 +23,8 @@ import (
 //	      all slots are taken: Ask.KeepConn sends it there
 //	B4    Submit and Result
 //	B4fs  the same beside failsafe-go, which has no actor but a goroutine a call
+//	B4go  the same beside what it takes to run a call on another goroutine, and nothing
+//	      else: no bound, no context, no pause
 func init() {
 	const workers = 64
 	for _, c := range []int{1, 8, 64, 1024} {
@@ -48,6 +50,7 @@ func init() {
 		b("B3", "Do with a connection, through the actor", "reference", pooledDo(workers, through), referenceDo(workers), queued, bound{allocs, 1})
 		b("B4", "Submit and Result", "reference", submitResult(workers), referenceDo(workers), bound{ratio, 0.75}, bound{allocs, 2})
 		b("B4fs", "Submit and Result", "failsafe-go GetAsync, composed", submitResult(workers), failsafeAsync(workers), bound{ratio, 0.25})
+		b("B4go", "Submit and Result", "a go statement and a channel", submitResult(workers), goAndWait)
 	}
 }
 
@@ -129,6 +132,17 @@ func referenceDo(workers int) side {
 		})
 		return op, func() { a.close(); cancel() }, nil
 	}
+}
+
+func goAndWait() (func(int) error, func(), error) {
+	return each(func() error {
+		result := make(chan refResult, 1)
+		go func() {
+			v, err := noopAlone()
+			result <- refResult{v, err}
+		}()
+		return (<-result).err
+	}), func() {}, nil
 }
 
 // failsafeAsync has the policies that a governor is to have: retry, breaker,

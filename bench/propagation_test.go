@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flyball-go/flyball/store"
 )
 
 // gossip is a circle of which n hear each word, one millisecond after the other: the
@@ -91,7 +93,10 @@ func TestRowsOfRedis(t *testing.T) {
 	}
 	for name, measure := range map[string]func(passes int) ([]sample, error){
 		"a cooldown is heard of": propagation(0.5, 2, inRedis),
-		"a restart":              restarted,
+		"a restart":              restarted(store.Window),
+		"a restart, of a bucket": restarted(store.Bucket),
+		"sentinels":              once(bySentinels, 1),
+		"a failover":             once(inCluster, 1),
 		"keys in use":            once(idleKeys, lot),
 		"keys that come and go":  once(churned, lot),
 	} {

@@ -20,6 +20,7 @@ import (
 // has to share the processors with it. L6: how long that server is at one exchange, by
 // its own count, beside redis_rate's script.
 func init() {
+	redis.SetLogger(silent{}) // servers are to end in some rows
 	add(
 		row{id: "E1", what: "a permit through Redis, of leases of 100", peer: "redis_rate Allow", unit: "ns",
 			target: []bound{{ratio, 0.04}}, measure: timed(1, redisLeased, redisRate)},
@@ -33,6 +34,11 @@ func init() {
 			target: []bound{{amount, 300_000}}, measure: serviceTime(256)},
 	)
 }
+
+// silent logs nothing.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // startRedis starts a server that ends with stop.
 func startRedis() (r *servers.RedisServer, stop func(), err error) {

@@ -10,13 +10,25 @@ import (
 )
 
 // E4: how long it is until a process that was there all the time gets its first permit
-// of a server that was killed, and of which what came before counts as taken.
+// of a server that was killed, and of which what came before counts as taken: of a Window
+// what is left of it, of a Bucket what it holds at most.
 func init() {
-	add(row{id: "E4", what: "the first permit after a restart of Redis, of windows of 100 ms", peer: "a client's first PING", unit: "ns",
-		target: []bound{{amount, 400e6}}, measure: restarted})
+	const what, peer = "the first permit after a restart of Redis, of ", "a client's first PING"
+	add(
+		row{id: "E4", what: what + "windows of 100 ms", peer: peer, unit: "ns",
+			target: []bound{{amount, 400e6}}, measure: restarted(store.Window)},
+		row{id: "E4bucket", what: what + "a bucket of 1,000 a second", peer: peer, unit: "ns",
+			target: []bound{{amount, 301e6}}, measure: restarted(store.Bucket)},
+	)
 }
 
-func restarted(passes int) (samples []sample, err error) {
+func restarted(kind store.Kind) func(passes int) ([]sample, error) {
+	return func(passes int) ([]sample, error) {
+		return restarts(store.Limit{Kind: kind, Quota: 100, Per: 100 * time.Millisecond}, passes)
+	}
+}
+
+func restarts(l store.Limit, passes int) (samples []sample, err error) {
 	r, engine, end, err := redisEngine()
 	if err != nil {
 		return nil, err
@@ -27,7 +39,7 @@ func restarted(passes int) (samples []sample, err error) {
 		return nil, err
 	}
 	defer shared.Close()
-	sh, err := shared.Share(store.ShareConfig{Name: "bench", Limits: []store.Limit{{Kind: store.Window, Quota: 100, Per: 100 * time.Millisecond}}})
+	sh, err := shared.Share(store.ShareConfig{Name: "bench", Limits: []store.Limit{l}})
 	if err != nil {
 		return nil, err
 	}
