@@ -75,7 +75,9 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 			g.opening[s] = g.opening[s].plus(int(a.cost), 1)
 		}
 	} else {
-		g.take(now, sc, int(a.cost))
+		if !g.take(now, sc, int(a.cost)) {
+			return false
+		}
 		a.charged, a.taken = true, now
 	}
 	g.relax()
@@ -110,7 +112,9 @@ func (g *gate) charge(now int64, a *attempt) bool {
 	if _, wait := g.wait(now, &sc, int(a.cost), false); wait != 0 && !g.observe {
 		return false
 	}
-	g.take(now, &sc, int(a.cost))
+	if !g.take(now, &sc, int(a.cost)) {
+		return false
+	}
 	a.charged, a.taken = true, now
 	g.relax()
 	return true
@@ -162,13 +166,33 @@ func (u underway) plus(cost, calls int) underway { return underway{u.cost + cost
 // untilOpened is the wait until what is being opened has started, or has failed.
 const untilOpened = limiter.Never - 1
 
-func (g *gate) take(now int64, sc *scopes, n int) {
+// take takes n permits from all limits, for which wait has just said 0. It returns
+// false, and nothing is taken, when another owner of a limit was faster. The caller
+// holds mu.
+func (g *gate) take(now int64, sc *scopes, n int) bool {
 	t := g.time(now)
 	g.tell(t, sc, 0)
 	g.settleRest(t)
 	for i := range g.limits {
-		l := &g.limits[i]
-		l.Limiter.Take(t, sc[l.Per].Key, l.of(n))
+		if l := &g.limits[i]; l.claims != nil && !g.observe && l.claims.Claim(t, sc[l.Per].Key, l.of(n)) != 0 {
+			g.unclaim(t, sc, n, i)
+			return false
+		}
+	}
+	for i := range g.limits {
+		if l := &g.limits[i]; l.claims == nil || g.observe {
+			l.Limiter.Take(t, sc[l.Per].Key, l.of(n))
+		}
+	}
+	return true
+}
+
+// unclaim gives back what take claimed from the limits before the one that was late.
+func (g *gate) unclaim(t time.Time, sc *scopes, n, late int) {
+	for i := range g.limits[:late] {
+		if l := &g.limits[i]; l.claims != nil {
+			l.Limiter.Settle(t, sc[l.Per].Key, l.of(n), 0)
+		}
 	}
 }
 
@@ -242,10 +266,9 @@ func (g *gate) takeNow(in *inlineCall) bool {
 	sc := in.scopes()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, wait := g.wait(in.began, &sc, n, false); wait != 0 {
+	if _, wait := g.wait(in.began, &sc, n, false); wait != 0 || !g.take(in.began, &sc, n) {
 		return false
 	}
-	g.take(in.began, &sc, n)
 	g.relax()
 	return true
 }

@@ -46,6 +46,7 @@ type limit struct {
 	exact    bool // wants every take settled
 	releases bool // is a limiter.Releaser
 	Limiter  limiter.Limiter
+	claims   limiter.Claimer // the Limiter, if it has other owners, too
 	unit     string
 }
 

@@ -328,5 +328,6 @@ func (g *gate) settle(t time.Time, sc *scopes, cost int) {
 func newLimit(per throttle.Level, l limiter.Limiter) limit {
 	_, adaptive := l.(*limiter.Adaptive) // keeps no account of takes
 	_, releases := l.(limiter.Releaser)
-	return limit{Per: per, exact: !adaptive, releases: releases, Limiter: l}
+	claims, _ := l.(limiter.Claimer)
+	return limit{Per: per, exact: !adaptive, releases: releases, Limiter: l, claims: claims}
 }

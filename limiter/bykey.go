@@ -79,6 +79,26 @@ func (b *ByKey) Take(now time.Time, key string, n int) {
 	}
 }
 
+// Claim takes n permits from the limiter of key, if they are to be had: in one step from
+// a Claimer.
+func (b *ByKey) Claim(now time.Time, key string, n int) (wait time.Duration) {
+	l := b.Of(key)
+	if l == nil {
+		return 0
+	}
+	return claim(l, now, key, n)
+}
+
+func claim(l Limiter, now time.Time, key string, n int) (wait time.Duration) {
+	if c, ok := l.(Claimer); ok {
+		return c.Claim(now, key, n)
+	}
+	if wait = l.Wait(now, key, n); wait == 0 {
+		l.Take(now, key, n)
+	}
+	return wait
+}
+
 // Settle tells the limiter of key.
 func (b *ByKey) Settle(now time.Time, key string, n, used int) {
 	if l := b.Of(key); l != nil {

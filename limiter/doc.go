@@ -29,7 +29,7 @@
 //
 // Many know more than a Limiter must: a [Counter] what is left, and what a vendor's
 // headers say about that; a [Learner] is told more of it; a [Rater] how fast it is; a [Releaser] holds permits while
-// a call runs; a [Notifier] changes its mind by itself.
+// a call runs; a [Notifier] changes its mind by itself; a [Claimer] has several owners.
 //
 // # Without a governor
 //

@@ -21,8 +21,9 @@ const Unsure = Never / 2
 //
 // One owner calls it, one call at a time: a governor under its gate's mutex, or
 // you under yours. Implementations need no lock of their own unless they say
-// otherwise. The owner of several limits asks all of them to Wait and, when all
-// answer 0, Takes from all: all or none, without refunds.
+// otherwise; those that several owners may have are Claimers. The owner of several
+// limits asks all of them to Wait and, when all answer 0, Takes from all: all or none,
+// without refunds.
 //
 // now must not go back between calls; a smaller now is treated as the largest
 // seen. n is 1 or more.
@@ -131,6 +132,17 @@ type Learner interface {
 	// Forget drops what was told about key's present window: it is known to be
 	// wrong.
 	Forget(now time.Time, key string)
+}
+
+// Claimer is implemented by limiters that several owners have, each under a lock of its
+// own: what Wait has just offered to one of them another may take. An owner calls Claim
+// where it would call Take, and of several limits the Claimers first. When it is late at
+// one of them, what those before it gave goes back by a Settle to 0.
+type Claimer interface {
+	Limiter
+
+	// Claim is Wait and, if that is 0, Take, as one step.
+	Claim(now time.Time, key string, n int) (wait time.Duration)
 }
 
 // Releaser is implemented by limiters whose permits are held while a call runs.

@@ -55,7 +55,8 @@ type Shared struct {
 // part is one of the limits.
 type part struct {
 	Limiter
-	soft bool // of no key it is sure when permits come back, or it is a ByKey
+	claims Claimer // the Limiter, if it has other owners, too
+	soft   bool    // of no key it is sure when permits come back, or it is a ByKey
 }
 
 // isSoft reports whether permits of l may come back at any time.

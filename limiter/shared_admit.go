@@ -26,9 +26,11 @@ func (s *Shared) enter(key string, n int, deadline time.Time, waits bool) (*Rese
 	s.calls++
 	wait, hard := s.ask(now, key, n)
 	q := s.queue
-	if wait == 0 && !q.ahead(key) {
-		s.admit(now, s.calls, key, n, 0)
-		return nil, nil
+	for wait == 0 && !q.ahead(key) {
+		if s.admit(now, s.calls, key, n, 0) {
+			return nil, nil
+		}
+		wait, hard = s.ask(now, key, n)
 	}
 	late := !deadline.IsZero() && hard > deadline.Sub(now)
 	refuse := func(why Reason, kind event.Kind) error {
@@ -79,17 +81,50 @@ func askAll(parts []part, now time.Time, key string, n int) (wait, hard time.Dur
 	return wait, hard
 }
 
-// admit takes the permits of a call, which has waited so long.
-func (s *Shared) admit(now time.Time, call uint64, key string, n int, waited time.Duration) {
+// admit takes the permits of a call, which has waited so long and for which ask has just
+// said 0. It returns false, and nothing is taken, when another owner of a limit was faster.
+func (s *Shared) admit(now time.Time, call uint64, key string, n int, waited time.Duration) bool {
+	if !claimAll(s.limiters, now, key, n) {
+		return false
+	}
+	if !claimAll(s.whole, now, "", n) {
+		unclaim(s.limiters, now, key, n)
+		return false
+	}
 	for _, p := range s.limiters {
-		p.Take(now, key, n)
+		if p.claims == nil {
+			p.Take(now, key, n)
+		}
 	}
 	for _, p := range s.whole {
-		p.Take(now, "", n)
+		if p.claims == nil {
+			p.Take(now, "", n)
+		}
 	}
 	s.emit(now, event.Started, call, key, waited, nil)
 	if s.bus.Wants(event.Depleted) && (anyEmpty(s.limiters, now, key) || anyEmpty(s.whole, now, "")) {
 		s.emit(now, event.Depleted, call, key, 0, nil)
+	}
+	return true
+}
+
+// claimAll takes n permits from all Claimers among parts, or from none.
+func claimAll(parts []part, now time.Time, key string, n int) bool {
+	for i, p := range parts {
+		if p.claims != nil && p.claims.Claim(now, key, n) != 0 {
+			unclaim(parts[:i], now, key, n)
+			return false
+		}
+	}
+	return true
+}
+
+// unclaim gives back what claimAll took.
+func unclaim(parts []part, now time.Time, key string, n int) {
+	for _, p := range parts {
+		if p.claims != nil {
+			p.Settle(now, key, n, 0)
+		}
 	}
 }
 
@@ -137,8 +172,7 @@ func (s *Shared) serve(now time.Time) (next time.Time) {
 			s.turnAway(now, r, Impossible, event.LimitRefused) // since a limit was lowered
 		case whole > 0:
 			return s.earlier(now.Add(whole))
-		default:
-			s.admit(now, r.call, r.key, r.n, now.Sub(r.began))
+		case s.admit(now, r.call, r.key, r.n, now.Sub(r.began)): // or it is asked again
 			s.decide(r, nil)
 		}
 	}

@@ -110,7 +110,8 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 		}
 		_, releases := l.(Releaser)
 		s.releases = s.releases || releases
-		*parts = append(*parts, part{l, isSoft(l)})
+		claims, _ := l.(Claimer)
+		*parts = append(*parts, part{l, claims, isSoft(l)})
 	}
 	s.bus.Listen(cfg.OnEvent)
 	for _, p := range s.parts() {

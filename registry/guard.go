@@ -156,6 +156,7 @@ func newSlots(key string, cfg PermitsConfig, m Metadata) (guard, error) {
 	m = m.filled()
 	var core limiter.Limiter
 	var setMax func(now time.Time, max int) error
+	closes := func() {}
 	if cfg.Store == nil {
 		c, err := limiter.NewConcurrency(limiter.ConcurrencyConfig{Limit: m.MaxConcurrentCalls, MaxKeys: 1})
 		if err != nil {
@@ -167,13 +168,14 @@ func newSlots(key string, cfg PermitsConfig, m Metadata) (guard, error) {
 		if err != nil {
 			return nil, err
 		}
-		core, setMax = s, func(_ time.Time, max int) error { return s.SetMax(max) }
+		core, closes, setMax = s, s.Close, func(_ time.Time, max int) error { return s.SetMax(max) }
 	}
 	l, err := newLimited(key, cfg, core)
 	if err != nil {
+		closes()
 		return nil, err
 	}
-	l.holds = true
+	l.holds, l.closes = true, closes
 	l.wait(m.MaxWaitDuration)
 	l.set = func(m Metadata, _ uint64) (err error) {
 		l.wait(m.MaxWaitDuration)

@@ -44,6 +44,7 @@ type cell struct {
 	seen    uint64
 	own     []limiter.Counter // SafeShare's
 	name    string            // the key, as the share or the slots have it
+	waits   bool              // one of several owners was told to, since they were woken
 
 	// Of the return after a cooldown.
 	probe     ProbeState
@@ -54,11 +55,12 @@ type cell struct {
 	passed    bool  // the vendor accepted it, and the store has yet to hear
 
 	// Of slots.
-	slots      *Slots
+	slots      *slotting
 	held       int64 // that the store knows of
 	allowed    int64 // of those, that may be used
 	inUse      int64
 	wantSlots  int64
+	toldWant   int64 // of that, the store was told
 	busySlots  bool // one was taken since the last item
 	slotsUntil int64
 }
@@ -99,6 +101,8 @@ func (c *cell) next(now int64) int64 {
 		return now
 	case c.pending != nil:
 		return now // Syncer.retry puts it off
+	case c.slots != nil && c.wantSlots > c.toldWant:
+		return now // it came while an exchange was under way
 	case c.probe == ProbeYours && c.need > 0 && !c.probing && c.credit == 0 && now < c.probeEnds:
 		return min(beat, max(now, c.retryAt))
 	case c.frozen(now) && !c.left(now):

@@ -40,11 +40,11 @@ func (c *cell) item(now int64) *Item {
 		c.member.say(it, now)
 	}
 	if c.slots != nil {
-		it.Slots, it.Held, it.WantSlots = c.slots.max, c.inUse, c.wantSlots
+		it.Slots, it.Held, it.WantSlots = c.slots.most, c.inUse, c.wantSlots
 		if c.busySlots { // what is not in use now will be soon
 			it.Held = max(c.inUse, min(c.allowed, c.held))
 		}
-		c.busySlots = false
+		c.busySlots, c.toldWant = false, c.wantSlots
 		c.allowed = min(c.allowed, it.Held)
 	}
 	return it
@@ -146,7 +146,7 @@ func (c *cell) alone(now int64, err error) (after []func()) {
 	}
 	c.lost = true
 	name := c.governs()
-	return append(c.share.wake(), func() { c.s.tell(slog.LevelWarn, event.StoreLost, name, c.s.cfg.Outage.String()+" for "+c.key, err) })
+	return append(c.wake(), func() { c.s.tell(slog.LevelWarn, event.StoreLost, name, c.s.cfg.Outage.String()+" for "+c.key, err) })
 }
 
 // answered takes an answer to it.
@@ -156,7 +156,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		c.lost = false
 		name := c.governs()
 		after = append(after, func() { c.s.tell(slog.LevelInfo, event.StoreBack, name, c.key, nil) })
-		after = append(after, c.share.wake()...)
+		after = append(after, c.wake()...)
 	}
 	if a.Stale || !a.sane(it) {
 		c.fresh = -1
@@ -208,20 +208,19 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 	}
 	if c.slots != nil {
 		// SetMax may have made it fewer since the item was sent.
-		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), min(a.Held, c.slots.max)
+		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), min(a.Held, c.slots.most)
 		c.slotsUntil = sent + int64(a.SlotsFor-a.SlotsFor/10)
-		if c.wantSlots = max(0, c.wantSlots-(a.Held-it.Held)); c.wantSlots > 0 && c.allowed > c.inUse {
+		got := a.Held - it.Held
+		c.toldWant = max(0, c.toldWant-got)
+		if c.wantSlots = max(0, c.wantSlots-got); c.wantSlots > 0 && c.allowed > c.inUse {
 			c.wantSlots = 0
 		}
 	}
 	if c.member != nil {
 		after = append(after, c.member.hear(a, sent, now)...)
 	}
-	if a.Granted > 0 || was != c.frozen(now) {
-		after = append(after, c.share.wake()...)
-	}
-	if c.slots != nil && c.slots.changed != nil && c.allowed > c.inUse {
-		after = append(after, c.slots.changed)
+	if a.Granted > 0 || was != c.frozen(now) || c.slots != nil && c.allowed > c.inUse {
+		after = append(after, c.wake()...)
 	}
 	return after
 }

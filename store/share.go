@@ -41,13 +41,19 @@ type ShareConfig struct {
 // When there is none, Wait returns how long the store has said it will take at
 // least, or limiter.Unsure when it has not said yet, and the owner hears by OnChange.
 //
+// A Share has one owner, as every limiter. Shares of one Name and level in a process use
+// the same permits, each under its own owner's lock: a Share is a limiter.Claimer, and
+// with another one beside it Take may put the limit into debt where Claim does not.
+//
 // Under the keys of a governor's Host it also keeps to the cooldown of the host: no
 // permits in it, and then those of one process, for one call, until the vendor has
 // accepted that, or it has run for 5 s, or for half of the store's TTL if that is less.
 type Share struct {
 	*sharing
-	changed func() // OnChange's
+	owner
 }
+
+var _ limiter.Claimer = (*Share)(nil)
 
 // sharing is what the Shares of one Name and level in this process have together.
 // Syncer.mu guards what may change.
@@ -62,19 +68,7 @@ type sharing struct {
 	own     []Limit // what this process may use without it, while limits are in force
 	keys    map[string]*cell
 	warned  bool // it was logged that other limits are in force
-	refs    int
-	owners  []*Share // that want to hear of changes
-}
-
-// wake returns what tells the owners to ask again.
-func (sh *sharing) wake() (after []func()) {
-	if sh == nil {
-		return nil
-	}
-	for _, o := range sh.owners {
-		after = append(after, o.changed)
-	}
-	return after
+	owners
 }
 
 // Share returns a Share. The error names the field that is wrong.
@@ -111,10 +105,9 @@ func (s *Syncer) Share(cfg ShareConfig) (*Share, error) {
 				c.part(time.Now())
 			}
 		}
-		sh = old
 	}
-	sh.refs++
-	return &Share{sharing: sh}, nil
+	s.shares[sh.id].refs++
+	return &Share{sharing: s.shares[sh.id]}, nil
 }
 
 // Close says that the Share is not used any more: OnChange's function is not called
@@ -123,8 +116,7 @@ func (sh *Share) Close() {
 	s := sh.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sh.owners = slices.DeleteFunc(sh.owners, func(o *Share) bool { return o == sh })
-	if sh.refs--; sh.refs == 0 && s.shares[sh.id] == sh.sharing {
+	if sh.drop(&sh.owner); sh.refs == 0 && s.shares[sh.id] == sh.sharing {
 		delete(s.shares, sh.id) // what it holds goes back when it has been idle
 	}
 }

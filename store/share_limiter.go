@@ -1,7 +1,6 @@
 package store
 
 import (
-	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -13,17 +12,20 @@ import (
 func (sh *Share) OnChange(fn func()) {
 	sh.s.mu.Lock()
 	defer sh.s.mu.Unlock()
-	if sh.changed = fn; !slices.Contains(sh.owners, sh) {
-		sh.owners = append(sh.owners, sh)
-	}
+	sh.hear(&sh.owner, fn)
 }
 
 // Wait returns how long it is until n permits for key can be taken; Never when they
 // are more than the limits ever have.
 func (sh *Share) Wait(now time.Time, key string, n int) time.Duration {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	return sh.wait(now, key, n)
+}
+
+// wait is Wait. The caller holds mu.
+func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	s := sh.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	c := sh.keys[key]
 	if c == nil {
 		if c = sh.cell(key, now); c == nil {
@@ -48,7 +50,7 @@ func (sh *Share) Wait(now time.Time, key string, n int) time.Duration {
 	if !frozen && how != shut {
 		return 0
 	}
-	c.need = max(c.need, n)
+	c.need, c.waits = max(c.need, n), sh.refs > 1
 	c.pace.waits(t)
 	s.plan(c, c.next(t))
 	switch {
@@ -91,14 +93,31 @@ func (c *cell) unleased(now time.Time, n int) (how pass, wait time.Duration) {
 
 // Take takes n permits for key, for which Wait has just said 0.
 func (sh *Share) Take(now time.Time, key string, n int) {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	sh.take(now, key, n)
+}
+
+// Claim takes n permits for key if they are to be had, in one step.
+func (sh *Share) Claim(now time.Time, key string, n int) (wait time.Duration) {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	if wait = sh.wait(now, key, n); wait == 0 {
+		sh.take(now, key, n)
+	}
+	return wait
+}
+
+// take is Take. The caller holds mu.
+func (sh *Share) take(now time.Time, key string, n int) {
 	s := sh.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	c := sh.keys[key]
 	if c == nil || n < 1 {
 		return
 	}
-	c.need = 0
+	if sh.refs == 1 {
+		c.need = 0 // else another owner's may be among it, which is forgotten when nobody asks
+	}
 	if c.probe == ProbeYours && !c.probing {
 		c.probing, c.probedAt, c.patience = true, now, s.now()+s.probePatience()
 		c.stale = c.open // what was taken before is not the probe
@@ -163,6 +182,7 @@ func (sh *Share) Settle(now time.Time, key string, n, used int) {
 		s.plan(c, s.now())
 	case late == 0 && used < n && c.usedEnd > s.now():
 		c.grant(lease{min(k, int64(n-used)), c.usedEnd})
+		c.givesBack()
 	}
 }
 

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/limiter"
@@ -31,18 +33,36 @@ type SlotsConfig struct {
 // call that then still runs may overlap with one that another process has started: as
 // many as this one had, until they end: no context ends with a slot. A call that must
 // not should have a timeout of a tenth of the TTL, and another Outage.
+//
+// Slots have one owner, as every limiter. Those of one Name and level in a process are
+// the same slots, each under its own owner's lock, and so a limiter.Claimer; the smallest
+// Max of them counts.
 type Slots struct {
-	s       *Syncer
-	name    string
-	per     throttle.Level
-	changed func()
-	max     int64 // guarded by s.mu, as is what follows
-	keys    map[string]*cell
+	*slotting
+	owner
+	max int64 // this owner's; guarded by Syncer.mu
 }
 
-var _ limiter.Releaser = (*Slots)(nil)
+// slotting is what the Slots of one Name and level in this process have together.
+// Syncer.mu guards what may change.
+type slotting struct {
+	s    *Syncer
+	id   string // in Syncer.slots
+	name string
+	per  throttle.Level
+	all  []*Slots
+	most int64 // their smallest max
+	keys map[string]*cell
+	owners
+}
 
-// Slots returns Slots. The error names the field that is wrong.
+var (
+	_ limiter.Releaser = (*Slots)(nil)
+	_ limiter.Claimer  = (*Slots)(nil)
+)
+
+// Slots returns Slots, to be closed when they are needed no more and the Syncer goes on.
+// The error names the field that is wrong.
 func (s *Syncer) Slots(cfg SlotsConfig) (*Slots, error) {
 	switch {
 	case cfg.Name == "":
@@ -52,7 +72,47 @@ func (s *Syncer) Slots(cfg SlotsConfig) (*Slots, error) {
 	case cfg.Max < 1 || cfg.Max > 1<<20:
 		return nil, fmt.Errorf("store: SlotsConfig.Max is %d, want 1 up to %d", cfg.Max, 1<<20)
 	}
-	return &Slots{s: s, name: cfg.Name, per: cfg.Per, max: int64(cfg.Max), keys: make(map[string]*cell)}, nil
+	id := cfg.Per.String() + ":" + cfg.Name
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slots[id] == nil {
+		s.slots[id] = &slotting{s: s, id: id, name: cfg.Name, per: cfg.Per, keys: make(map[string]*cell)}
+	}
+	l := &Slots{slotting: s.slots[id], max: int64(cfg.Max)}
+	l.refs++
+	l.all = append(l.all, l)
+	l.limit()
+	return l, nil
+}
+
+// Close says that the Slots are not used any more, but to Release what is in use still:
+// OnChange's function is not called again, but for a call that is under way, and Max
+// counts no more. It must be called once.
+func (l *Slots) Close() {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.all = slices.DeleteFunc(l.all, func(o *Slots) bool { return o == l })
+	if l.drop(&l.owner); l.refs > 0 {
+		l.limit()
+	} else if l.s.slots[l.id] == l.slotting {
+		delete(l.s.slots, l.id) // what it holds goes back when it has been idle
+	}
+}
+
+// limit has the smallest max count. The caller holds mu.
+func (l *slotting) limit() {
+	was := l.most
+	l.most = math.MaxInt64
+	for _, o := range l.all {
+		l.most = min(l.most, o.max)
+	}
+	if l.most == was {
+		return
+	}
+	for _, c := range l.keys {
+		c.allowed = min(c.allowed, l.most) // at once, here
+		l.s.plan(c, l.s.now())
+	}
 }
 
 // SetMax changes how many calls may run at once in all processes, as this one says:
@@ -65,23 +125,29 @@ func (l *Slots) SetMax(max int) error {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	l.max = int64(max)
-	for _, c := range l.keys {
-		c.allowed = min(c.allowed, l.max) // at once, here
-		l.s.plan(c, l.s.now())
-	}
+	l.limit()
 	return nil
 }
 
 // OnChange has fn called when slots have come.
-func (l *Slots) OnChange(fn func()) { l.changed = fn }
+func (l *Slots) OnChange(fn func()) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.hear(&l.owner, fn)
+}
 
 // Wait returns 0 when n slots of key are to be had, Never when there are not so
 // many; else when to ask again at the latest.
 func (l *Slots) Wait(now time.Time, key string, n int) time.Duration {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	return l.wait(key, n)
+}
+
+// wait is Wait. The caller holds mu.
+func (l *Slots) wait(key string, n int) time.Duration {
 	s := l.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if int64(n) > l.max {
+	if int64(n) > l.most {
 		return limiter.Never
 	}
 	c := l.keys[key]
@@ -90,7 +156,7 @@ func (l *Slots) Wait(now time.Time, key string, n int) time.Duration {
 			return s.cfg.Interval
 		}
 		c = s.cell(KeyFor(l.name, "slots", throttle.Scope{Level: l.per, Key: key}.String()))
-		c.slots, c.name = l, key
+		c.slots, c.name = l.slotting, key
 		l.keys[key] = c
 	}
 	t := s.now()
@@ -98,8 +164,9 @@ func (l *Slots) Wait(now time.Time, key string, n int) time.Duration {
 	if n < 1 || c.inUse+int64(n) <= c.allowed && t < c.slotsUntil || c.openly(int64(n)) {
 		return 0
 	}
+	c.waits = l.refs > 1
 	if want := max(c.inUse+int64(n)-c.allowed, min(2*c.allowed, 8), 1); want > c.wantSlots {
-		c.wantSlots = min(want, l.max)
+		c.wantSlots = min(want, l.most)
 		s.plan(c, t)
 	}
 	return s.cfg.Interval
@@ -109,6 +176,21 @@ func (l *Slots) Wait(now time.Time, key string, n int) time.Duration {
 func (l *Slots) Take(now time.Time, key string, n int) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
+	l.take(key, n)
+}
+
+// Claim takes n slots of key if they are to be had, in one step.
+func (l *Slots) Claim(now time.Time, key string, n int) (wait time.Duration) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if wait = l.wait(key, n); wait == 0 {
+		l.take(key, n)
+	}
+	return wait
+}
+
+// take is Take. The caller holds mu.
+func (l *Slots) take(key string, n int) {
 	if c := l.keys[key]; c != nil && n > 0 {
 		if c.inUse += int64(n); (c.inUse > c.allowed || l.s.now() >= c.slotsUntil) && c.openly(0) {
 			l.s.unguarded(l.name, throttle.Scope{Level: l.per, Key: key})
@@ -119,7 +201,7 @@ func (l *Slots) Take(now time.Time, key string, n int) {
 // openly reports whether n slots more may be used since the store does not answer, and
 // Outage is Open: as many in each process as there may be in all.
 func (c *cell) openly(n int64) bool {
-	return (c.s.lost || c.lost) && c.s.cfg.Outage == Open && c.inUse+n <= c.slots.max
+	return (c.s.lost || c.lost) && c.s.cfg.Outage == Open && c.inUse+n <= c.slots.most
 }
 
 // Release gives n slots of key back.
@@ -131,6 +213,7 @@ func (l *Slots) Release(now time.Time, key string, n int) {
 		if c.inUse = max(0, c.inUse-int64(n)); over {
 			l.s.plan(c, l.s.now()) // others wait for it
 		}
+		c.givesBack()
 	}
 }
 

@@ -33,6 +33,8 @@ type Syncer struct {
 	seq     uint64
 	cells   map[string]*cell
 	shares  map[string]*sharing
+	slots   map[string]*slotting
+	stirred []*owners // to be woken
 	due     cellHeap
 	running int // exchanges under way
 	lost    bool
@@ -56,7 +58,7 @@ func NewSyncer(cfg SyncerConfig) (*Syncer, error) {
 	s := &Syncer{
 		cfg: cfg, node: NewNode(), base: time.Now(),
 		wake: make(chan struct{}, 1), done: make(chan struct{}), cells: make(map[string]*cell),
-		shares: make(map[string]*sharing), watched: never, heardTo: -never,
+		shares: make(map[string]*sharing), slots: make(map[string]*slotting), watched: never, heardTo: -never,
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	go s.loop()
@@ -147,6 +149,7 @@ func (s *Syncer) loop() {
 	for {
 		s.listen()
 		s.report()
+		s.rouse()
 		s.attend()
 		next := s.begin()
 		timer.Stop()

@@ -55,12 +55,8 @@ func (s *Syncer) everybody() (after []func()) {
 	if s.cfg.Outage != Open {
 		return after
 	}
-	told := make(map[*Slots]bool)
-	for _, c := range s.cells {
-		if l := c.slots; l != nil && l.changed != nil && !told[l] {
-			told[l] = true
-			after = append(after, l.changed)
-		}
+	for _, l := range s.slots {
+		after = append(after, l.wake()...)
 	}
 	return after
 }

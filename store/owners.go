@@ -1,0 +1,85 @@
+package store
+
+import "slices"
+
+// owner is one of those in this process that share something, and tells it when there
+// may be more of that.
+type owner struct {
+	changed func() // OnChange's; nil without
+}
+
+// owners are all of them. Syncer.mu guards them.
+type owners struct {
+	refs    int
+	hearing []*owner
+	stirred bool // they are in Syncer.stirred
+}
+
+// hear has o hear of changes by fn.
+func (os *owners) hear(o *owner, fn func()) {
+	if o.changed = fn; !slices.Contains(os.hearing, o) {
+		os.hearing = append(os.hearing, o)
+	}
+}
+
+// drop forgets o, which is one of the refs.
+func (os *owners) drop(o *owner) {
+	os.refs--
+	os.hearing = slices.DeleteFunc(os.hearing, func(h *owner) bool { return h == o })
+}
+
+// wake returns what tells all of them to ask again.
+func (os *owners) wake() (after []func()) {
+	for _, o := range os.hearing {
+		after = append(after, o.changed)
+	}
+	return after
+}
+
+// givesBack has the loop wake the owners, if one of them waits for what another gives
+// back: who does so looks by himself, but holds his lock, under which nobody can be told.
+func (c *cell) givesBack() {
+	if !c.waits {
+		return
+	}
+	c.waits = false
+	if os := c.owners(); !os.stirred {
+		os.stirred = true
+		c.s.stirred = append(c.s.stirred, os)
+		c.s.kick()
+	}
+}
+
+// owners are those of c; nil when there are none.
+func (c *cell) owners() *owners {
+	switch {
+	case c.share != nil:
+		return &c.share.owners
+	case c.slots != nil:
+		return &c.slots.owners
+	}
+	return nil
+}
+
+// wake returns what tells the owners of c to ask again.
+func (c *cell) wake() (after []func()) {
+	if os := c.owners(); os != nil {
+		after = os.wake()
+	}
+	return after
+}
+
+// rouse wakes those for whom another owner gave something back.
+func (s *Syncer) rouse() {
+	s.mu.Lock()
+	var after []func()
+	for _, os := range s.stirred {
+		os.stirred = false
+		after = append(after, os.wake()...)
+	}
+	s.stirred = s.stirred[:0]
+	s.mu.Unlock()
+	for _, fn := range after {
+		fn()
+	}
+}
