@@ -61,7 +61,7 @@ type cell struct {
 	inUse      int64
 	wantSlots  int64
 	toldWant   int64 // of that, the store was told
-	busySlots  bool // one was taken since the last item
+	busySlots  bool  // one was taken since the last item
 	slotsUntil int64
 }
 
