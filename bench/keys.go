@@ -19,7 +19,9 @@ import (
 func init() {
 	add(
 		row{id: "E5", what: "a key in Redis that was used once, of 10,000", peer: "a hash of one field", unit: "B",
-			target: []bound{{amount, 1024}}, measure: once(idleKeys, 10_000)},
+			target: []bound{{amount, 1024}}, measure: once(idleKeys(store.Window), 10_000)},
+		row{id: "E5sliding", what: "the same, of a limit over a sliding window", peer: "a hash of one field", unit: "B",
+			target: []bound{{amount, 1024}}, measure: once(idleKeys(store.Sliding), 10_000)},
 		row{id: "E6", what: "memory of a Redis in which 20,000 keys came and went, 2,000 at a time", peer: "after the first 2,000", unit: "B",
 			target: []bound{{ratio, 1.1}}, measure: once(churned, 2000)},
 	)
@@ -38,36 +40,39 @@ func once(measure func(ctx context.Context, n int) (sample, error), n int) func(
 	}
 }
 
-func idleKeys(ctx context.Context, n int) (sample, error) {
-	r, engine, end, err := redisEngine()
-	if err != nil {
-		return sample{}, err
-	}
-	defer end()
-	client := redis.NewClient(&redis.Options{Addr: r.Addr})
-	defer client.Close()
-	before, err := infoMemory(r, "used_memory")
-	if err != nil {
-		return sample{}, err
-	}
-	if err := askKeys(ctx, engine, 0, n); err != nil {
-		return sample{}, err
-	}
-	between, err := infoMemory(r, "used_memory")
-	if err != nil {
-		return sample{}, err
-	}
-	for begin := 0; begin < n; begin += lot {
-		p := client.Pipeline()
-		for i := range lot {
-			p.HSet(ctx, "peer:"+strconv.Itoa(begin+i), "f", 1)
-		}
-		if _, err := p.Exec(ctx); err != nil {
+// idleKeys measures keys of a limit of that kind.
+func idleKeys(kind store.Kind) func(ctx context.Context, n int) (sample, error) {
+	return func(ctx context.Context, n int) (sample, error) {
+		r, engine, end, err := redisEngine()
+		if err != nil {
 			return sample{}, err
 		}
+		defer end()
+		client := redis.NewClient(&redis.Options{Addr: r.Addr})
+		defer client.Close()
+		before, err := infoMemory(r, "used_memory")
+		if err != nil {
+			return sample{}, err
+		}
+		if err := askKeys(ctx, engine, kind, 0, n); err != nil {
+			return sample{}, err
+		}
+		between, err := infoMemory(r, "used_memory")
+		if err != nil {
+			return sample{}, err
+		}
+		for begin := 0; begin < n; begin += lot {
+			p := client.Pipeline()
+			for i := range lot {
+				p.HSet(ctx, "peer:"+strconv.Itoa(begin+i), "f", 1)
+			}
+			if _, err := p.Exec(ctx); err != nil {
+				return sample{}, err
+			}
+		}
+		after, err := infoMemory(r, "used_memory")
+		return sample{ours: (between - before) / float64(n), peer: (after - between) / float64(n)}, err
 	}
-	after, err := infoMemory(r, "used_memory")
-	return sample{ours: (between - before) / float64(n), peer: (after - between) / float64(n)}, err
 }
 
 // churned has n keys come ten times, and go as they do after a day.
@@ -81,7 +86,7 @@ func churned(ctx context.Context, n int) (sample, error) {
 	defer client.Close()
 	var s sample
 	for round := range 10 {
-		if err := askKeys(ctx, engine, round*n, n); err != nil {
+		if err := askKeys(ctx, engine, store.Window, round*n, n); err != nil {
 			return s, err
 		}
 		if err := expireKeys(ctx, client, round*n, n); err != nil {
@@ -101,9 +106,9 @@ func churned(ctx context.Context, n int) (sample, error) {
 const lot = 200
 
 // askKeys has a node take a permit of each of n keys, from the number from on.
-func askKeys(ctx context.Context, engine store.Store, from, n int) error {
+func askKeys(ctx context.Context, engine store.Store, kind store.Kind, from, n int) error {
 	node := store.NewNode()
-	limits := []store.Limit{{Kind: store.Window, Quota: quota, Per: period}}
+	limits := []store.Limit{{Kind: kind, Quota: quota, Per: period}}
 	items := make([]store.Item, lot)
 	for begin := from; begin < from+n; begin += lot {
 		for i := range items {

@@ -62,10 +62,10 @@ func TestCatalogue(t *testing.T) {
 		A5do/serial A6floor/par A6floor/serial A6fs/par A6fs/serial A6gov/par A6gov/serial A6hm/par A6hm/serial
 		A6t/par A6t/serial
 		B1/1 B1/8 B1/64 B1/1024 B2/1 B2/8 B2/64 B2/1024 B3/1 B3/8 B3/64 B3/1024 B4/1 B4/8
-		B4/64 B4/1024 B4fs/1 B4fs/8 B4fs/64 B4fs/1024
+		B4/64 B4/1024 B4fs/1 B4fs/8 B4fs/64 B4fs/1024 B4go/1 B4go/8 B4go/64 B4go/1024
 		C1 C2hot/par C2hot/serial C2uniform/par C2uniform/serial
 		D1a D1b D1c D1c/all D1d D2a D2a/stack D2b D2b/stack
-		E1 E2/1 E2/16 E3/p50 E3/p99 E3mysql/p99 E4 E5 E6 E7/p99
+		E1 E2/1 E2/16 E3/p50 E3/p99 E3mysql/p99 E4 E4bucket E5 E5sliding E6 E7/p99 E7none/p99 E8/cluster E8/sentinel
 		F1 F1/refused F1/seeds F1/wait F1gov F1gov/gentle F1gov/refused F1gov/seeds F1gov/wait
 		F1govdoc F1govdoc/gentle F1govdoc/refused F1govdoc/seeds F1govdoc/wait F2 F2/blind
 		F2/refused F2/seeds F2/wait F2gov F2gov/gentle F2gov/refused F2gov/seeds F2gov/wait F2govblind

@@ -97,7 +97,7 @@ func TestRowsOfRedis(t *testing.T) {
 		"a restart, of a bucket": restarted(store.Bucket),
 		"sentinels":              once(bySentinels, 1),
 		"a failover":             once(inCluster, 1),
-		"keys in use":            once(idleKeys, lot),
+		"keys in use":            once(idleKeys(store.Window), lot),
 		"keys that come and go":  once(churned, lot),
 	} {
 		t.Run(name, func(t *testing.T) {

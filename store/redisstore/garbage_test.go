@@ -38,13 +38,13 @@ func with(numbers string, i int, x uint64) string {
 	return numbers[:8*i] + packed(x) + numbers[8*i+8:]
 }
 
-// garbage is what may be found in a hash: field by field, what to put there.
+// garbage is what may be found in the hash of an asker for an hourly limit: field by
+// field, what to put there.
 func garbage(r *servers.RedisServer, a *asker) map[string][]string {
-	l := r.Must("HGET", hashOf("k"), "l1")
-	n := r.Must("HGET", hashOf("k"), "n:"+string(a.node))
-	numbers := []string{"", "x", "nan", "inf", "-1", "1.5", "0x10", "1e300", "99999999999999999999", " 1", "1\n"}
-	m := r.Must("HGET", hashOf("k"), "m")
+	get := func(field string) string { return r.Must("HGET", hashOf("k"), field) }
+	n, m := get("n:"+string(a.node)), get("m")
 	full := packed(slices.Concat(unpack(n)[:6], make([]uint64, 11))...) + "00000000000000000001"
+	limit := packed(uint64(a.limit.Kind), uint64(a.limit.Quota), uint64(a.limit.Per), 0, 0, uint64(a.limit.Fill().Transit), 0, 0, 0, 0, 0)
 	wild := func(numbers string, at int) (all []string) {
 		for _, x := range []uint64{1 << 53, 1 << 63, math.MaxUint64, math.Float64bits(1), math.Float64bits(math.NaN())} {
 			all = append(all, with(numbers, at, x))
@@ -52,20 +52,19 @@ func garbage(r *servers.RedisServer, a *asker) map[string][]string {
 		return all
 	}
 	g := map[string][]string{
-		"v": numbers, "l": numbers, "s": numbers,
+		"v":                   {"", "x", "nan", "inf", "-1", "1.5", "0x10", "1e300", "99999999999999999999", " 1", "1\n", "4", "4 0", "4 0 ", "4 x 0", "4 0 -1", "4 0 1.5", "4 0 0 ", "4 0 99999999999999999999"},
 		"m":                   {"", "x", m[:len(m)-1], m + "x", m + m},
 		"p":                   {"", "x", "-1 ", "1e9 x", "99999999999999999999 x", "1 a b"},
-		"lv":                  {"", "x", "5", "-0000000000000000001"},
-		"l1":                  {"", "x", l[:len(l)-1], l + "x", l + l},
+		"l1":                  {"", "x", limit[:len(limit)-1], limit + "x", limit + limit},
 		"n:" + string(a.node): {"", "x", n[:len(n)-1], strings.Repeat("\xff", len(n))},
 		"n:other":             {"", "x", strings.Repeat("\xff", len(n)), strings.Repeat("\xff", len(full))},
 		"c:":                  {"", "x", packed(1<<53, 1), packed(1, 1<<63), packed(1<<60, 1)},
 		"c:tenant:x":          {"", packed(math.MaxUint64, 1)},
 	}
-	for at := range len(l) / 8 {
-		g["l1"] = append(g["l1"], wild(l, at)...)
+	for at := range len(limit) / 8 {
+		g["l1"] = append(g["l1"], wild(limit, at)...)
 	}
-	g["l1"] = append(g["l1"], with(l, 0, 3), with(l, 1, 0), with(l, 2, 0), with(l, 3, 1e6))
+	g["l1"] = append(g["l1"], with(limit, 0, 3), with(limit, 1, 0), with(limit, 2, 0), with(limit, 3, 1e6))
 	for at := range len(n) / 8 {
 		g["n:"+string(a.node)] = append(g["n:"+string(a.node)], wild(n, at)...)
 	}
@@ -81,6 +80,18 @@ func garbage(r *servers.RedisServer, a *asker) map[string][]string {
 	for _, at := range []int{0, 1, 2, 3, 4, 5, 7} {
 		g["n:other"] = append(g["n:other"], wild(n, at)...)
 	}
+	if b := get("b"); b != "" {
+		g["b"] = []string{"", "x", b[:len(b)-1], b + "x", "x" + b[1:], strings.Replace(b, " ", "  ", 1), strings.Repeat("\xff", len(b))}
+		const numbers = len("master_replid:") + 40
+		for at := range 5 {
+			for _, v := range wild(b[numbers:], at) {
+				g["b"] = append(g["b"], b[:numbers]+v)
+			}
+		}
+	} else {
+		g["lv"] = []string{"", "x", "5", "-0000000000000000001"}
+		g["la"] = []string{"", "x", get("la") + "x"}
+	}
 	return g
 }
 
@@ -94,41 +105,75 @@ func patient(t *testing.T) (*Store, *servers.RedisServer) {
 
 func TestGarbageIsInvalidAndNeverAGrant(t *testing.T) {
 	t.Parallel()
-	for _, broken := range []bool{false, true} {
-		s, r := patient(t)
-		mutate(t, s, isLong[0], isLong[1])
-		if broken {
-			mutate(t, s, "if max(unpack(r)) > TOP then garbage(what) end", "")
-		}
-		a := newAsker(t, s, "k", hourly(10))
-		a.ask(3)
-		r.Must("COPY", hashOf("k"), "saved")
-		missed := 0
-		for field, values := range garbage(r, a) {
-			for _, v := range values {
-				if broken && missed > 0 { // which is all there is to prove
-					break
-				}
-				spoil(t, s, field, v)
-				answer, err := a.sendOne(1)
-				if !errors.Is(err, store.ErrInvalid) || answer.Granted != 0 {
-					if missed++; !broken {
-						t.Errorf("%q in the field %s: %d granted, %v", v, field, answer.Granted, err)
+	for _, further := range [][]store.Limit{nil, {{Kind: store.Window, Quota: 1e6, Per: 24 * time.Hour}}} {
+		for _, broken := range []bool{false, true} {
+			s, r := patient(t)
+			mutate(t, s, isLong[0], isLong[1])
+			if broken {
+				mutate(t, s, "if max(unpack(r)) > TOP then garbage(what) end", "")
+			}
+			a := newAsker(t, s, "k", hourly(10))
+			a.further = further
+			a.ask(3)
+			r.Must("COPY", hashOf("k"), "saved")
+			missed := 0
+			for field, values := range garbage(r, a) {
+				for _, v := range values {
+					if broken && missed > 0 { // which is all there is to prove
+						break
+					}
+					if spoil(t, s, field, v); field == "la" {
+						a.limit.Quota-- // so that it is told of the others
+					}
+					answer, err := a.sendOne(1)
+					if !errors.Is(err, store.ErrInvalid) || answer.Granted != 0 {
+						if missed++; !broken {
+							t.Errorf("%q in the field %s: %d granted, %v", v, field, answer.Granted, err)
+						}
+					}
+					if field == "la" {
+						a.limit.Quota++
 					}
 				}
 			}
-		}
-		if (missed > 0) != broken {
-			t.Errorf("control %v: %d pieces of garbage are missed", broken, missed)
-		}
-		for _, kind := range [][]string{{"SET", hashOf("k"), "x"}, {"RPUSH", hashOf("k"), "x"}, {"SET", witness, "x"}} {
-			r.Must("DEL", kind[1])
-			r.Must(kind...)
-			if answer, err := a.sendOne(1); !errors.Is(err, store.ErrInvalid) || answer.Granted != 0 {
-				t.Errorf("%s instead of a hash: %d granted, %v", kind[0], answer.Granted, err)
+			if (missed > 0) != broken {
+				t.Errorf("control %v: %d pieces of garbage are missed", broken, missed)
 			}
-			r.Must("DEL", kind[1])
+			for _, kind := range [][]string{{"SET", hashOf("k"), "x"}, {"RPUSH", hashOf("k"), "x"}, {"SET", witness, "x"}} {
+				r.Must("DEL", kind[1])
+				r.Must(kind...)
+				if answer, err := a.sendOne(1); !errors.Is(err, store.ErrInvalid) || answer.Granted != 0 {
+					t.Errorf("%s instead of a hash: %d granted, %v", kind[0], answer.Granted, err)
+				}
+				r.Must("DEL", kind[1])
+			}
 		}
+	}
+}
+
+func TestGarbageInTheStepsOfASlidingIsInvalid(t *testing.T) {
+	t.Parallel()
+	s, r := patient(t)
+	mutate(t, s, isLong[0], isLong[1])
+	a := newAsker(t, s, "k", store.Limit{Kind: store.Sliding, Quota: 10, Per: 20 * time.Hour})
+	a.ask(3)
+	r.Must("COPY", hashOf("k"), "saved")
+	zeros := packed(make([]uint64, 33)...)
+	values := []string{"", "x", zeros[1:], zeros + "x", zeros + zeros}
+	for at := range 33 {
+		for _, x := range []uint64{1, 10, 1 << 53, 1 << 63, math.MaxUint64} { // of 1 m does not know
+			values = append(values, with(zeros, at, x))
+		}
+	}
+	for _, v := range values {
+		spoil(t, s, "t", v)
+		if answer, err := a.sendOne(1); !errors.Is(err, store.ErrInvalid) || answer.Granted != 0 {
+			t.Errorf("%q in the field t: %d granted, %v", v, answer.Granted, err)
+		}
+	}
+	spoil(t, s, "t", zeros) // says what its absence does
+	if answer, err := a.sendOne(1); err != nil || answer.Granted != 1 {
+		t.Errorf("%d granted, %v", answer.Granted, err)
 	}
 }
 
@@ -157,14 +202,6 @@ func TestGarbageIsNoGrantOfTheShortWay(t *testing.T) {
 		a.ask(0) // the first to have a brief record
 		r.Must("COPY", hashOf("k"), "saved")
 		g, missed := garbage(r, a), 0
-		b := r.Must("HGET", hashOf("k"), "b")
-		g["b"] = []string{"", "x", b[:len(b)-1], b + "x", "x" + b[1:], strings.Replace(b, " ", "  ", 1), strings.Repeat("\xff", len(b))}
-		const numbers = len("master_replid:") + 40
-		for at := range 5 {
-			for _, x := range []uint64{1 << 53, 1 << 63, math.MaxUint64, math.Float64bits(1), math.Float64bits(math.NaN())} {
-				g["b"] = append(g["b"], b[:numbers]+with(b[numbers:], at, x))
-			}
-		}
 		for field, values := range g {
 			for _, v := range values {
 				if broken && missed > 0 {

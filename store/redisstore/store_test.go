@@ -65,8 +65,10 @@ type asker struct {
 	node  store.Node
 	key   string
 	limit store.Limit
-	seq   uint64
-	told  map[string]string // the epochs that it was told last, by key
+
+	further []store.Limit // beside limit
+	seq     uint64
+	told    map[string]string // the epochs that it was told last, by key
 }
 
 func newAsker(t testing.TB, s *Store, key string, l store.Limit) *asker {
@@ -75,7 +77,7 @@ func newAsker(t testing.TB, s *Store, key string, l store.Limit) *asker {
 
 func (a *asker) item(want int64) store.Item {
 	a.seq++
-	return store.Item{Key: a.key, Seq: a.seq, Limits: []store.Limit{a.limit}, Version: 1, Want: want, Epoch: a.told[a.key]}
+	return store.Item{Key: a.key, Seq: a.seq, Limits: append([]store.Limit{a.limit}, a.further...), Version: 1, Want: want, Epoch: a.told[a.key]}
 }
 
 func (a *asker) send(it store.Item) (store.Answer, error) {

@@ -4,24 +4,90 @@ local KIND, QUOTA, PER, BURST, LEASE, TRANSIT = 1, 2, 3, 4, 5, 6
 local NEXT, RAISE, STEP, USED, AHEAD, ASOF = 7, 11, 12, 13, 12, 13
 local LIMIT, SLIDINGLIMIT = 13, 45 -- numbers
 
+-- step is how long a step is, in microseconds: rounded up, as SEGMENTS of them may not
+-- be shorter than a Per.
+local function step(c)
+	if c[KIND] == SLIDING then return ceil(c[PER] / (SEGMENTS * 1000)) end
+	return ceil(c[PER] / 1000)
+end
+
+-- parsed returns the limits that were asked for.
+local function parsed(text)
+	local all = {}
+	for l in string.gmatch(text .. ';', '([^;]*);') do
+		local k, quota, per, burst, lease, transit = string.match(l, '^(%d+):(%d+):(%d+):(%d+):(%d+):(%-?%d+)$')
+		if not k or #transit > 17 then garbage('la') end
+		local c = {int(k, 'la'), int(quota, 'la'), int(per, 'la'), int(burst, 'la'), int(lease, 'la'), tonumber(transit)}
+		if c[QUOTA] < 1 or c[QUOTA] > 1000000000 or c[BURST] > c[QUOTA] or c[LEASE] > c[PER] or
+			c[KIND] ~= BUCKET and c[BURST] + c[LEASE] > 0 or
+			c[TRANSIT] * (c[KIND] == SLIDING and SEGMENTS or 1) >= c[PER] then
+			garbage('la')
+		end
+		all[#all + 1] = c
+	end
+	return all
+end
+
+-- filled writes the defaults of a limit out, as store.Limit.Fill does.
+local function filled(l)
+	if l[KIND] == BUCKET and l[BURST] == 0 then l[BURST] = max(1, min(2, floor(l[QUOTA] / 20)), floor(l[QUOTA] / 100)) end
+	if l[KIND] == BUCKET and l[LEASE] == 0 then l[LEASE] = min(floor(l[PER] / 50), 5000000000) end
+	if l[TRANSIT] == 0 then l[TRANSIT] = min(floor(l[PER] / 100), 10000000) end
+	l[TRANSIT] = max(0, l[TRANSIT])
+	return l
+end
+
+-- constants is what an l1 of one limit, asked for by text, is when nothing is raised.
+local function constants(text)
+	local all = parsed(text)
+	if #all ~= 1 then garbage('b') end
+	local c = filled(all[1])
+	for i = NEXT, CONSTANTS do c[i] = 0 end
+	return c
+end
+
+-- believed is b, of the limit c.
+local function believed(c, fence, version, asked)
+	return 'master_replid:' .. sub(fence, 1, 40) ..
+		pack('<I8I8I8I8I8', c[KIND], c[QUOTA], ceil(c[PER] / 1000), step(c), ceil(c[TRANSIT] / 1000)) ..
+		(c[KIND] == BUCKET and pack('<I8I8I8I8', c[PER], c[BURST], c[LEASE], c[TRANSIT]) or '') ..
+		sub(fence, 25) .. ' ' .. string.match(version, '^0*(%d+)$') .. ' ' .. asked
+end
+
 local limits = {}
 for i = 1, 8 do
-	local v = h['l' .. i]
-	if not v then break end
-	local size = #v / 8
-	if size < CONSTANTS or size > SLIDINGLIMIT or size % 1 > 0 then garbage('l' .. i) end
-	local c = numbers('<' .. string.rep('I8', size), v, size, 'l' .. i)
-	if i == 1 then -- what is taken is in m
-		if not counts then garbage('m') end
-		table.insert(c, STEP, counts[1])
-		if c[KIND] ~= SLIDING then
-			table.insert(c, USED, counts[2])
-		elseif size == SLIDINGLIMIT - 1 then
-			local s, sum = USED + c[STEP] % (SEGMENTS + 1), 0
-			c[s] = c[s] + counts[3]
-			for j = USED, SLIDINGLIMIT do sum = sum + c[j] end
-			if sum ~= counts[2] then garbage('m') end
+	local v, c = h['l' .. i], nil
+	if i == 1 then -- what is taken is in m and t
+		if v then
+			if #v ~= 8 * CONSTANTS then garbage('l1') end
+			c = numbers('<' .. string.rep('I8', CONSTANTS), v, CONSTANTS, 'l1')
+		elseif h.b then
+			c = constants(asked)
+		else
+			break
 		end
+		if not counts then garbage('m') end
+		c[STEP] = counts[1]
+		if c[KIND] == SLIDING then
+			local t, sum = {}, 0
+			if h.t then
+				if #h.t ~= 8 * (SEGMENTS + 1) then garbage('t') end
+				t = numbers(STEPSFORMAT, h.t, SEGMENTS + 1, 't')
+			end
+			for j = 0, SEGMENTS do
+				c[USED + j] = (t[j + 1] or 0) + (j == c[STEP] % (SEGMENTS + 1) and counts[3] or 0)
+				sum = sum + c[USED + j]
+			end
+			if sum ~= counts[2] then garbage('m') end
+		else
+			c[USED] = counts[2]
+		end
+	elseif v then
+		local size = #v / 8
+		if size < LIMIT or size > SLIDINGLIMIT or size % 1 > 0 then garbage('l' .. i) end
+		c = numbers('<' .. string.rep('I8', size), v, size, 'l' .. i)
+	else
+		break
 	end
 	if c[KIND] > WINDOW or #c ~= (c[KIND] == SLIDING and SLIDINGLIMIT or LIMIT) or
 		c[QUOTA] < 1 or c[QUOTA] > 1000000000 or c[BURST] > c[QUOTA] or
@@ -30,32 +96,17 @@ for i = 1, 8 do
 	end
 	limits[i] = c
 end
-local version, asked = h.lv or '', h.la or ''
-if (#limits > 0) ~= (h.lv ~= nil) or #limits > 0 and not (h.la and find(version, '^%d+$') and #version == 20 and version <= MOST) then
+if (#limits > 0) ~= (version ~= '') or #limits > 0 and not (asked ~= '' and find(version, '^%d+$') and #version == 20 and version <= MOST) then
 	garbage('lv')
 end
 if asked ~= newasked and asked ~= '' then -- it will be told
-	local i = 0
-	for l in string.gmatch(asked .. ';', '([^;]*);') do
-		i = i + 1
-		local k, quota, per, burst, lease, transit = string.match(l, '^(%d+):(%d+):(%d+):(%d+):(%d+):(%-?%d+)$')
-		local c = limits[i]
-		if not c or not k or #transit > 17 or int(k, 'la') ~= c[KIND] or int(per, 'la') ~= c[PER] or
-			int(quota, 'la') < 1 or int(quota, 'la') > 1000000000 or int(burst, 'la') > int(quota, 'la') or
-			int(lease, 'la') > c[PER] or (c[KIND] ~= BUCKET and (burst ~= '0' or lease ~= '0')) or
-			tonumber(transit) * (c[KIND] == SLIDING and SEGMENTS or 1) >= c[PER] then
-			garbage('la')
-		end
+	local all = parsed(asked)
+	for i = 1, max(#all, #limits) do
+		local l, c = all[i], limits[i]
+		if not l or not c or l[KIND] ~= c[KIND] or l[PER] ~= c[PER] then garbage('la') end
 	end
-	if i ~= #limits then garbage('la') end
 end
-
--- step is how long a step is, in microseconds: rounded up, as SEGMENTS of them may not
--- be shorter than a Per.
-local function step(c)
-	if c[KIND] == SLIDING then return ceil(c[PER] / (SEGMENTS * 1000)) end
-	return ceil(c[PER] / 1000)
-end
+if h.b and (#limits ~= 1 or h.b ~= believed(limits[1], found, version, asked)) then garbage('b') end
 
 -- Times that are further ahead than any of ours.
 if not fresh then
@@ -85,7 +136,7 @@ local function slot(c, s) return USED + s % (SEGMENTS + 1) end
 local function roll(c, at)
 	if c[RAISE] ~= 0 and at >= c[RAISE] then
 		c[QUOTA], c[BURST], c[LEASE], c[TRANSIT] = c[NEXT], c[NEXT + 1], c[NEXT + 2], c[NEXT + 3]
-		c[RAISE] = 0
+		for i = NEXT, RAISE do c[i] = 0 end
 	end
 	if c[KIND] == BUCKET then return end
 	local s = floor(at / step(c))

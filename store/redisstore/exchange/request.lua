@@ -17,7 +17,7 @@
 -- that are made, of which each byte is hashed, numbers that become text, commands,
 -- functions that are called, and functions that are made.
 
-local LAYOUT = 3
+local LAYOUT = 4
 local MOSTNODES = 1024 -- as in store.go
 local TOP = 9007199254740991 -- 2^53-1
 local LONGEST = 2678400000000 -- store.MaxCool, and the longest Per
@@ -36,16 +36,21 @@ local MEMBERSFORMAT, MEMBERS = '<I8I8I8I8I8I8I8I8I8I8I8', 11
 -- at, held, slots until, probe, its end; then seq of 20 digits.
 local BRIEFFORMAT, BRIEF = '<I8I8I8I8I8I8I8I8I8', 9
 
+-- v: the layout, until when what is lost may be in use, and from when slots are handed
+-- out. It begins with the layout in all of them.
+
 -- b, if there is one limit: master_replid: and the id; kind, quota, and in microseconds
 -- per, step and transit; of a Bucket also per, burst, lease and transit; then what a node
--- has to believe. It says nothing that is not said elsewhere. No other layout has it.
+-- has to believe: epoch, version, and the limit as asked. If there is none, or are several,
+-- there are f, the id and the epoch's end, lv, the version in 20 digits, and la, the limits.
 local NUMBERS, BUCKETNUMBERS = 55, 95 -- where they begin
 
 -- l<i>: kind, quota, per, burst, lease, transit, then the raised quota, burst, lease
--- and transit with the time from which they count; of a Sliding also the uses in each
--- step, but of the first in this one. The others have what is taken: of a Bucket how far
--- its schedule was ahead of which time, of others the step, and the uses in it or, of
--- a Sliding, in each.
+-- and transit with the time from which they count; l1 is left out beside a b if it would
+-- be as asked. Those after the first have what is taken, too: of a Bucket how far its
+-- schedule was ahead of which time, of others the step, and the uses in it or, of a
+-- Sliding, in each. t is the uses of a first Sliding in each step but this one; when it is
+-- left out there are none.
 local CONSTANTS, SEGMENTS = 11, 32
 local STEPSFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8'
 

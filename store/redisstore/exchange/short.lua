@@ -33,15 +33,15 @@ if not ARGV[3] then repeat
 		if a > step + 1e6 or used > 1e12 then break end
 		if step > a then
 			if kind == SLIDING then
-				local l = call('HGET', KEYS[1], 'l1')
-				if not l or #l ~= 8 * (CONSTANTS + SEGMENTS + 1) then break end
-				local all = {unpackd(STEPSFORMAT, l, 8 * CONSTANTS + 1)}
+				local t = call('HGET', KEYS[1], 't')
+				if t and #t ~= 8 * (SEGMENTS + 1) then break end
+				local all = {unpackd(STEPSFORMAT, t or string.rep('\0', 8 * (SEGMENTS + 1)))}
 				all[1 + a % (SEGMENTS + 1)] = u
 				for s = math.max(a + 1, step - SEGMENTS), step do all[1 + s % (SEGMENTS + 1)] = 0 end
 				used = 0
 				for s = 1, SEGMENTS + 1 do used = used + all[s] end
 				if used > 1e12 then break end
-				steps = sub(l, 1, 8 * CONSTANTS) .. pack(STEPSFORMAT, unpack(all, 1, SEGMENTS + 1))
+				if t or used > 0 then steps = pack(STEPSFORMAT, unpack(all, 1, SEGMENTS + 1)) end
 			else
 				used = 0
 			end
@@ -133,7 +133,7 @@ if not ARGV[3] then repeat
 	m = pack(MEMBERSFORMAT, now, due, count, gen, newround, wanting, getting, sum, a, used, u)
 	r = pack(BRIEFFORMAT, now + ttl, want, got, gotround, open, granted, seq, k, k > 0 and now + usable or 0)
 	if steps then
-		call('HSET', KEYS[1], 'm', m, node, r, 'l1', steps)
+		call('HSET', KEYS[1], 'm', m, node, r, 't', steps)
 	else
 		call('HSET', KEYS[1], 'm', m, node, r)
 	end

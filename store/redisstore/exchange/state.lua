@@ -21,9 +21,12 @@ else
 end
 local bye = leaves == 1
 
-local _, at = find(info, 'master_replid:', 1, true)
-if not at then return redis.error_reply('NOFENCE the server does not tell its master_replid') end
-local server = sub(info, at + 1, at + 40)
+local server
+do
+	local _, at = find(info, 'master_replid:', 1, true)
+	if not at then return redis.error_reply('NOFENCE the server does not tell its master_replid') end
+	server = sub(info, at + 1, at + 40)
+end
 
 local function garbage(what) error({err = 'GARBAGE in the field ' .. what}) end
 
@@ -65,19 +68,35 @@ for i = 1, #raw, 2 do
 		h[name] = v
 	end
 end
-if h.v and int(h.v, 'v') > LAYOUT then
-	return redis.error_reply('LAYOUT the hash has layout ' .. h.v .. ', written by a newer version of the library')
+local layout, lost, from = 0, 0, 0
+if h.v then
+	layout = int(string.match(h.v .. ' ', '^(%d+) ') or h.v, 'v')
+	if layout > LAYOUT then
+		return redis.error_reply('LAYOUT the hash has layout ' .. layout .. ', written by a newer version of the library')
+	end
 end
 
 local set, del = {}, {} -- what changes of the hash
 local function put(name, v) set[#set + 1] = name; set[#set + 1] = v end
 local function drop(name) del[#del + 1] = name end
 
-local old = h.v and int(h.v, 'v') < LAYOUT
+local old = h.v and layout < LAYOUT
 if old then -- it cannot be read: all of it is lost
 	for i = 1, #raw, 2 do drop(raw[i]) end
 	h, nodes, cools, count, kept = {}, {}, {}, 0, 0
+elseif h.v then
+	local l, f = string.match(h.v, '^%d+ (%d+) (%d+)$')
+	if not l then garbage('v') end
+	lost, from = int(l, 'v'), int(f, 'v')
 end
+local fence, version, asked = h.f, h.lv or '', h.la or ''
+if h.b then
+	local at = #h.b >= BUCKETNUMBERS and unpackd('<I8', h.b, NUMBERS) == BUCKET and BUCKETNUMBERS + 32 or BUCKETNUMBERS
+	local e, v, l = string.match(sub(h.b, at), '^(%S+) (%d+) (.+)$')
+	if not e or #v > 20 then garbage('b') end
+	fence, version, asked = sub(h.b, 15, NUMBERS - 1) .. sub(e, 17), string.rep('0', 20 - #v) .. v, l
+end
+local found = fence
 for scope, v in pairs(cools) do
 	if #v ~= 16 or #scope > 256 or kept > MAXSCOPES then garbage('c:') end
 	local c = numbers('<I8I8', v, 2, 'c:')
@@ -108,7 +127,6 @@ if h.v or h.m then
 	counts = {m[9], m[10], m[11]}
 end
 local back = last > now + BACK and last - now or 0
-local fence = h.f
 local ours = fence and sub(fence, 1, 40) == server and find(fence, '^%-[%d-]+$', 41)
 local fresh = not ours or back > 0 or not h.v
 
@@ -129,8 +147,6 @@ local earlier = not current and witness.l > 0 and find(theirepoch, sub(server, 2
 local deleted = (current or earlier) and (#raw == 0 or
 	ours and sub(fence, 25) ~= theirepoch and (find(fence, '^%-%d+$', 41) or find(fence, '^%-%d+%-%-', 41)))
 fresh = fresh or deleted
-local lost = h.l and int(h.l, 'l') or 0
-local from = h.s and int(h.s, 's') or 0 -- before, slots are not handed out
 local probing, prober, probeends = false, '', 0
 if h.p then
 	local ends, name = string.match(h.p, '^(%d+) (%w*)$')
@@ -152,9 +168,6 @@ if fresh then
 	for name in pairs(nodes) do drop(name) end
 	nodes, count = {}, 0
 	for _, c in pairs(cools) do c.till = max(0, c.till - back) end
-	put('v', LAYOUT)
-	put('f', fence)
-	put('l', str(lost))
-	put('s', str(from))
+	put('v', string.format('%d %.0f %.0f', LAYOUT, lost, from))
 end
 local epoch = sub(fence, 25)

@@ -12,18 +12,9 @@ local function new(l, at)
 	return c
 end
 
--- filled writes the defaults of a limit out, as store.Limit.Fill does.
-local function filled(l)
-	if l[KIND] == BUCKET and l[BURST] == 0 then l[BURST] = max(1, min(2, floor(l[QUOTA] / 20)), floor(l[QUOTA] / 100)) end
-	if l[KIND] == BUCKET and l[LEASE] == 0 then l[LEASE] = min(floor(l[PER] / 50), 5000000000) end
-	if l[TRANSIT] == 0 then l[TRANSIT] = min(floor(l[PER] / 100), 10000000) end
-	l[TRANSIT] = max(0, l[TRANSIT])
-	return l
-end
-
 -- change sets another limit of the same kind and per.
 local function change(c, l)
-	c[RAISE] = 0
+	for i = NEXT, RAISE do c[i] = 0 end
 	if c[KIND] == BUCKET then -- what counts now are permits: at the new pace they take as long
 		local a, old = ahead(c), charged(c, 1)
 		local pace = charged(l, 1)
@@ -88,7 +79,5 @@ local function setlimits()
 		end
 	end
 	asked, version = newasked, newversion
-	put('la', asked)
-	put('lv', version)
 	tell = tell or not first
 end

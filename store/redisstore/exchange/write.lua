@@ -1,27 +1,34 @@
 -- What is there now.
 
+local function keep(name, v)
+	if v ~= h[name] then
+		if v then put(name, v) else drop(name) end
+	end
+end
+
 local a, used, u = 0, 0, 0
-for i, c in ipairs(limits) do
-	if i == 1 then -- what is taken is in m
+for i = 2, #limits do put('l' .. i, pack('<' .. string.rep('I8', #limits[i]), unpack(limits[i]))) end
+do
+	local c, b, l, t = limits[1]
+	if c then
 		a, used = c[STEP], c[USED]
 		if c[KIND] == SLIDING then
 			local s = slot(c, a)
 			used, u, c[s] = taken(c), c[s], 0
+			if h.t or used > u then t = pack(STEPSFORMAT, unpack(c, USED, SLIDINGLIMIT)) end
 		end
+		l = pack('<' .. string.rep('I8', CONSTANTS), unpack(c, 1, CONSTANTS))
 	end
-	local l = pack('<' .. string.rep('I8', #c), unpack(c))
-	if i == 1 then l = sub(l, 1, 8 * CONSTANTS) .. sub(l, 8 * (c[KIND] == SLIDING and STEP or USED) + 1) end
-	put('l' .. i, l)
-end
-if #limits == 1 then
-	local c = limits[1]
-	local b = 'master_replid:' .. server ..
-		pack('<I8I8I8I8I8', c[KIND], c[QUOTA], ceil(c[PER] / 1000), step(c), ceil(c[TRANSIT] / 1000)) ..
-		(c[KIND] == BUCKET and pack('<I8I8I8I8', c[PER], c[BURST], c[LEASE], c[TRANSIT]) or '') ..
-		epoch .. ' ' .. string.match(version, '^0*(%d+)$') .. ' ' .. asked
-	if b ~= h.b then put('b', b) end
-elseif h.b then
-	drop('b')
+	if #limits == 1 then
+		b = believed(c, fence, version, asked)
+		if l == pack('<' .. string.rep('I8', CONSTANTS), unpack(constants(asked))) then l = nil end
+	end
+	keep('b', b)
+	keep('l1', l)
+	keep('t', t)
+	keep('f', not b and fence or nil)
+	keep('lv', c and not b and version or nil)
+	keep('la', c and not b and asked or nil)
 end
 for s in pairs(changedcools) do
 	local c = cools[s]
@@ -49,24 +56,23 @@ else
 	end
 end
 if probing then
-	local p = str(probeends) .. ' ' .. prober
-	if p ~= h.p then put('p', p) end
-elseif h.p then
-	drop('p')
+	keep('p', str(probeends) .. ' ' .. prober)
+else
+	keep('p', nil)
 end
 
-local keep, due = 86400000000, TOP -- a day
+local lives, due = 86400000000, TOP -- a day
 for _, c in ipairs(limits) do
-	keep = max(keep, 10 * ceil(c[PER] / 1000))
-	if c[KIND] == BUCKET then keep = max(keep, ceil(ahead(c) / 1000)) end
+	lives = max(lives, 10 * ceil(c[PER] / 1000))
+	if c[KIND] == BUCKET then lives = max(lives, ceil(ahead(c) / 1000)) end
 	if c[RAISE] ~= 0 then due = min(due, c[RAISE]) end
 end
 for _, c in pairs(cools) do
-	keep = max(keep, c.till - now + REMEMBER)
+	lives = max(lives, c.till - now + REMEMBER)
 	due = min(due, c.till + REMEMBER)
 end
-keep = max(keep, lost - now + REMEMBER)
-due = min(due, now + floor(keep / 16)) -- it is to live that long again
+lives = max(lives, lost - now + REMEMBER)
+due = min(due, now + floor(lives / 16)) -- it is to live that long again
 
 local whole = cools['']
 if probing or whole and whole.till > now then due = 0 end
@@ -91,6 +97,6 @@ if renew then
 end
 if #del > 0 then call('HDEL', KEYS[1], unpack(del)) end
 call('HSET', KEYS[1], unpack(set))
-call('PEXPIRE', KEYS[1], str(ceil(keep / 1000)))
+call('PEXPIRE', KEYS[1], str(ceil(lives / 1000)))
 if tell then redis.pcall('PUBLISH', KEYS[1], '') end
 return reply
