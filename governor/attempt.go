@@ -141,7 +141,7 @@ func (c *core) attempt(r *request, l *lane, ls lease) *attempt {
 	if a == nil {
 		a = new(attempt)
 	}
-	a.core, a.r, a.key, a.lease, a.cost, a.n = c, r, l, ls, r.cost, 1
+	a.core, a.r, a.key, a.lease, a.cost, a.n = c, r, l, ls, int32(r.price()), 1
 	if r.hist != nil {
 		a.n = r.hist.attempts + 1
 		if k := r.hist.kept; k != nil {
@@ -208,14 +208,16 @@ const (
 // called.
 func (c *core) prepare(a *attempt) outcome {
 	r := a.r
-	r.mu.Lock()
-	gone := r.marks&cancelAsked != 0 || r.state == Done
-	if !gone {
-		r.state = Running // from here on Cancel cancels a
-	}
-	r.mu.Unlock()
-	if gone {
-		return outcome{kind: cancelled}
+	if r.status.state() != Running { // else who granted it has said so
+		r.mu.Lock()
+		gone := r.status.has(cancelAsked) || r.status.state() == Done
+		if !gone {
+			r.status.move(Running, 0) // from here on Cancel cancels a
+		}
+		r.mu.Unlock()
+		if gone {
+			return outcome{kind: cancelled}
+		}
 	}
 	if a.lease != nil {
 		if err := c.connect(a); err != nil {

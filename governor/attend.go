@@ -51,10 +51,15 @@ func (r *request) bell() *chan struct{} {
 
 // send says to who waits for the grants of r on a goroutine of its own that r is
 // granted, or ended. Whoever has the turn says so, once at a time: the next grant comes
-// only after the request was handed back. It does not wait.
+// only after the request was handed back. It does not wait. From a grant on Cancel cancels
+// the attempt.
 func (r *request) send(news marks) {
 	r.mu.Lock()
-	r.marks |= news
+	if news == granted && r.status.state() != Done {
+		r.status.move(Running, news)
+	} else {
+		r.status.mark(news)
+	}
 	bell := r.bell()
 	asleep := *bell
 	*bell = nil
@@ -67,12 +72,15 @@ func (r *request) send(news marks) {
 // news returns the grant that was sent, or nil when the end was. there says that
 // something was. The caller holds mu.
 func (r *request) news() (a *attempt, there bool) {
-	got := r.marks & (granted | ended)
-	r.marks &^= got
-	if got == granted {
+	got := r.status.has(granted | ended)
+	if !got {
+		return nil, false
+	}
+	if !r.status.has(ended) {
 		a = r.class.Load().att // start has put it there
 	}
-	return a, got != 0
+	r.status.unmark(granted | ended)
+	return a, true
 }
 
 // receive returns the next grant, or nil at the end of the request. prompt says that

@@ -19,24 +19,21 @@ func (r *Request[R]) Result(ctx context.Context) (R, error) {
 		var none R
 		return none, err
 	}
-	r.mu.Lock()
-	v, err := r.val, r.failure()
-	r.mu.Unlock()
-	return v, err
+	return r.result()
 }
 
 // Done returns a channel that is closed when the request is complete.
 func (r *request) Done() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.marks&chimed != 0 {
-		r.marks &^= chimed
+	if r.status.has(chimed) {
+		r.status.unmark(chimed)
 		r.done <- struct{}{} // has room: who listens asks for this channel, too
 		r.done = nil
 	}
 	if r.done == nil {
 		r.done = make(chan struct{})
-		if r.state == Done {
+		if r.status.state() == Done {
 			close(r.done)
 		}
 	}
@@ -48,19 +45,20 @@ func (r *request) wait(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
 	}
-	r.mu.Lock()
-	state := r.state
-	r.mu.Unlock()
+	state := r.status.state()
 	if state == Done {
 		return nil
 	}
 	c := r.core()
-	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && (c.spent(r.sel()) || c.runsInto(ctx, r.lane(), int(r.cost)))) {
+	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && (c.spent(r.sel()) || c.runsInto(ctx, r.lane(), r.price()))) {
 		return &executed{ErrReentrant} // the request goes on
 	}
 	// A closure that is soon over mostly is so when whatever else is ready has had its
 	// turn, which costs a third of what it does to be put to sleep and woken.
 	runtime.Gosched()
+	if r.status.state() == Done {
+		return nil
+	}
 	if r.listen(c, ctx.Done()) { // also if ctx has ended: the result wins
 		return nil
 	}
@@ -85,21 +83,21 @@ func (r *request) wait(ctx context.Context) error {
 // is taken out before the chime is given back. It reports whether the request is done.
 func (r *request) listen(c *core, over <-chan struct{}) (done bool) {
 	r.mu.Lock()
-	if done = r.state == Done; done || r.done != nil {
+	if done = r.status.state() == Done; done || r.done != nil {
 		r.mu.Unlock()
 		return done
 	}
 	chime := c.chime()
 	r.done = chime
-	r.marks |= chimed
+	r.status.mark(chimed)
 	r.mu.Unlock()
 	select {
 	case <-chime:
 	case <-over:
 		r.mu.Lock()
-		mine := r.marks&chimed != 0 // else it has been taken away: only who set it can have
+		mine := r.status.has(chimed) // else it has been taken away: only who set it can have
 		if mine {
-			r.marks &^= chimed
+			r.status.unmark(chimed)
 			r.done = nil
 		}
 		r.mu.Unlock()
@@ -108,9 +106,7 @@ func (r *request) listen(c *core, over <-chan struct{}) (done bool) {
 		}
 	}
 	c.chimes.Put(chime)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state == Done
+	return r.status.state() == Done
 }
 
 // resident reports whether somebody waits for r to be granted. Else a worker is to run

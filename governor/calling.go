@@ -231,14 +231,15 @@ func (in *inlineCall) told() bool {
 // describe makes the attempt and its request. The caller holds m.mu.
 func (in *inlineCall) describe(m *more) *attempt {
 	c := in.sel.core
-	r := &request{ctx: in.Context, enqueued: in.began, seq: m.number(c), state: Running}
+	r := &request{ctx: in.Context, enqueued: in.began, seq: m.number(c)}
+	r.status.move(Running, 0)
 	r.wish(c, in.ask)
 	r.history().order = 2*in.after + 1
 	in.sel.refs.Add(1)
 	l := in.sel.lane(in.ask, 0)
 	a := &attempt{
 		life: lifetime{in: in}, core: c, r: r, key: l,
-		cost: r.cost, n: 1, seq: in.seq, granted: in.began, began: in.began, taken: in.began,
+		cost: int32(r.price()), n: 1, seq: in.seq, granted: in.began, began: in.began, taken: in.began,
 	}
 	a.class = class{l, a}
 	r.class.Store(&a.class)

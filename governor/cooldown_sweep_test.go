@@ -20,7 +20,7 @@ func TestCooldownsAreSweptForInTheirLanes(t *testing.T) {
 			sel: &selector{name: string(rune('s' + i%2))}, tenant: string(rune('a' + i%10)), bucket: string(rune('k' + i%5)),
 			priority: int32(i / 10),
 		}
-		q.add(q.lane(newLane(key, 0), 100), &request{cost: 1, seq: uint64(i)}, true)
+		q.add(q.lane(newLane(key, 0), 100), &request{small: 1, seq: uint64(i)}, true)
 	}
 	of := func(level throttle.Level, keys ...string) (tenants string) {
 		var scopes []*scope

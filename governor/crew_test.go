@@ -13,7 +13,8 @@ import (
 
 // parked is an attempt as it is while its closure runs, in the crew with number at.
 func (c *core) parked(at int) *attempt {
-	a := &attempt{core: c, r: &request{ctx: context.Background(), state: Running}, granted: c.now()}
+	a := &attempt{core: c, r: &request{ctx: context.Background()}, granted: c.now()}
+	a.r.status.move(Running, 0)
 	c.track(a, at, true)
 	return a
 }

@@ -208,7 +208,7 @@ func (c *core) waitedFor(sc *scopes, levels uint8) (yes bool) {
 			}
 			if l := c.ahead(sc[i]); l != nil {
 				theirs := l.scopes()
-				yes = yes || c.gate.keeps(c.now(), &theirs, int(l.first().cost), throttle.Level(i))
+				yes = yes || c.gate.keeps(c.now(), &theirs, l.first().price(), throttle.Level(i))
 			}
 		}
 	})

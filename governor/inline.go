@@ -228,6 +228,7 @@ func (c *core) express(r *request, now int64) bool {
 		return false
 	}
 	r.seq = c.door.number()
+	r.status.move(Running, 0) // nobody knows of it yet
 	c.count.submitted.Add(1)
 	if c.bus.Active() {
 		c.used.Store(true)

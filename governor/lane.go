@@ -104,7 +104,7 @@ func (l *lane) tell() {
 	if l.head != nil {
 		since = min(since, l.head.enqueued)
 	}
-	l.sched.SetHead(sched.Head{Cost: r.cost, Seq: r.seq, Since: since})
+	l.sched.SetHead(sched.Head{Cost: int32(r.price()), Seq: r.seq, Since: since})
 }
 
 // all returns the requests in l in no particular order. They may be removed

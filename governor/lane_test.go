@@ -37,7 +37,7 @@ func compareLaneWithModel(t *testing.T, seed uint64) {
 		switch n := rng.IntN(8); {
 		case n < 3 || len(in) == 0:
 			last++
-			insert(&request{seq: last, cost: 1 + rng.Int32N(9), enqueued: rng.Int64N(1000)})
+			insert(&request{seq: last, small: uint16(1 + rng.Int32N(9)), enqueued: rng.Int64N(1000)})
 		case n < 6:
 			i := rng.IntN(len(in))
 			if n < 5 {
@@ -81,8 +81,8 @@ func compareLaneWithModel(t *testing.T, seed uint64) {
 			}).enqueued)
 		}
 		l.tell()
-		if l.sched.Cost != first.cost || l.sched.Since != since {
-			t.Fatalf("the scheduler is told of cost %d since %d, want %d since %d", l.sched.Cost, l.sched.Since, first.cost, since)
+		if int(l.sched.Cost) != first.price() || l.sched.Since != since {
+			t.Fatalf("the scheduler is told of cost %d since %d, want %d since %d", l.sched.Cost, l.sched.Since, first.price(), since)
 		}
 	}
 }

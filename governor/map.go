@@ -142,9 +142,7 @@ func (m *mapping[S, C, In, R]) begin(in In) (last, ok bool) {
 	g.submit(m.ctx, &t.request, t, sel, 0, err)
 	m.push(t)       // now, for the String method of a selector may have panicked
 	if t.seq == 0 { // it was not let in, so that nobody else writes seq
-		t.mu.Lock()
 		err = t.failure()
-		t.mu.Unlock()
 	}
 	return t.seq == 0 && (m.outer.Err() != nil || errors.Is(err, ErrClosed)), true
 }
@@ -158,9 +156,8 @@ func (m *mapping[S, C, In, R]) hand(rest bool) bool {
 		if t == nil {
 			return true
 		}
-		t.mu.Lock()
-		out, err := Mapped[In, R]{t.index, t.in, t.val}, t.failure()
-		t.mu.Unlock()
+		v, err := t.result()
+		out := Mapped[In, R]{t.index, t.in, v}
 		if !m.yield(out, err) || err != nil && m.cfg.StopOnError {
 			return false
 		}

@@ -31,7 +31,7 @@ func (c *core) foresee(r *request, sc *scopes, now int64) {
 		c.wouldWait(r, st.key, d, "growth after a cooldown")
 		return
 	}
-	per, wait := c.gate.limited(now, sc, int(r.cost), false)
+	per, wait := c.gate.limited(now, sc, r.price(), false)
 	switch {
 	case wait == 0:
 	case wait == limiter.Never:

@@ -117,18 +117,18 @@ func (c *core) admits(l *lane, sc *scopes, r *request, now int64, pooled bool) b
 // affordable reports whether the limits admit r, and if not takes its lane, or
 // everything, out of turn until they may.
 func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled bool) bool {
-	if c.gate.passes(int(r.cost)) && !c.gate.word.held() { // as enter has it, or they might never agree
+	if c.gate.passes(r.price()) && !c.gate.word.held() { // as enter has it, or they might never agree
 		return true
 	}
 	opening := pooled && !c.pool.idle(l.sel.value)
-	per, wait := c.gate.limited(now, sc, int(r.cost), opening)
+	per, wait := c.gate.limited(now, sc, r.price(), opening)
 	if wait != 0 && !c.limitWait.Swap(true) {
 		// What an attempt gives back from here on makes the actor ask again. It may
 		// have done so just before.
-		per, wait = c.gate.limited(now, sc, int(r.cost), opening)
+		per, wait = c.gate.limited(now, sc, r.price(), opening)
 	}
 	if wait != 0 && wait != limiter.Never && r.flags&dated != 0 { // others may have taken what there was when it came
-		if err := c.tooLateIn(r, now, c.gate.known(now, sc, int(r.cost))); err != nil {
+		if err := c.tooLateIn(r, now, c.gate.known(now, sc, r.price())); err != nil {
 			c.drop(r, err)
 			return false
 		}
@@ -163,7 +163,7 @@ func (c *core) onlyOpening(sc *scopes, r *request, now int64, opening bool) bool
 	if !opening {
 		return false
 	}
-	_, wait := c.gate.limited(now, sc, int(r.cost), false)
+	_, wait := c.gate.limited(now, sc, r.price(), false)
 	return wait == 0
 }
 

@@ -49,8 +49,8 @@ func (c *core) hopeless(r *request, sc *scopes, now int64) error {
 	if c.observe {
 		return nil
 	}
-	if r.cost > 1 || r.flags&dated != 0 {
-		wait := c.gate.known(now, sc, int(r.cost))
+	if r.small > 1 || r.flags&dated != 0 {
+		wait := c.gate.known(now, sc, r.price())
 		if wait == limiter.Never {
 			return ErrNeverAdmissible
 		}

@@ -2,6 +2,7 @@ package governor
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,15 @@ func (s State) String() string {
 // number of goroutines; dropping it loses the result and nothing else.
 type Request[R any] struct {
 	request
-	val R // guarded by request.mu
+	val R // as request.hist.result, but for one that was abandoned: that has none
+}
+
+// result is what a request has come to that is done.
+func (r *Request[R]) result() (v R, err error) {
+	if err = r.failure(); err != ErrAbandoned {
+		v = r.val
+	}
+	return v, err
 }
 
 // clear forgets the value of an attempt whose outcome was not final.
@@ -55,16 +64,39 @@ type request struct {
 	seq          uint64   // order of submission
 	enqueued     int64    // when it was submitted, or came back
 	hist         *history // nil until it is needed
-	cost         int32
+	small        uint16   // what it costs, or large
 	flags        flags
 	place        place
 
-	// mu guards what follows, and Request.val. Nothing is called under it.
-	state State
-	marks marks
-	mu    sync.Mutex
-	done  chan struct{} // nil until somebody asks for it; see listen, too
+	status status // written under mu, once others know of the request
+	mu     sync.Mutex
+	done   chan struct{} // nil until somebody asks for it; see listen, too. Guarded by mu
 }
+
+// large says that a cost is hist.cost.
+const large = math.MaxUint16
+
+// price is what r costs.
+func (r *request) price() int {
+	if r.small == large {
+		return int(r.hist.cost)
+	}
+	return int(r.small)
+}
+
+// status is a request's State, in the lowest byte, and its marks. It is read without
+// request.mu, too. Nothing is called under that.
+//
+// Done is set by who has the request and has written what it has come to, which is not
+// written any more: who sees Done finds it there. Close alone sets it for others, with the
+// mark abandoned, and then nobody reads what they write.
+type status struct{ v atomic.Uint32 }
+
+func (s *status) state() State           { return State(s.v.Load()) }
+func (s *status) has(m marks) bool       { return s.v.Load()&uint32(m) != 0 }
+func (s *status) mark(m marks)           { s.v.Store(s.v.Load() | uint32(m)) }
+func (s *status) unmark(m marks)         { s.v.Store(s.v.Load() &^ uint32(m)) }
+func (s *status) move(to State, m marks) { s.v.Store(s.v.Load()&^0xff | uint32(to) | uint32(m)) }
 
 // flags are what a request was submitted with.
 type flags uint8
@@ -90,15 +122,15 @@ const (
 func (r *request) waiting() bool { return r.place != nowhere }
 
 // marks are what happened to a request.
-type marks uint8
+type marks uint32
 
 const (
-	cancelAsked marks = 1 << iota // by Cancel
-	hasError                      // its error is hist.result
-	abandoned                     // its error is ErrAbandoned; hist may still be in use
-	chimed                        // done is a chime
-	granted                       // and class has the attempt; news for who waits for grants
-	ended                         // news, too: no grant comes any more
+	cancelAsked marks = 1 << (8 + iota) // by Cancel
+	hasError                            // its error is hist.result
+	abandoned                           // its error is ErrAbandoned; hist may still be in use
+	chimed                              // done is a chime
+	granted                             // and class has the attempt; news for who waits for grants
+	ended                               // news, too: no grant comes any more
 )
 
 // history is what a request remembers that has a latest start of its own, was
@@ -123,7 +155,8 @@ type history struct {
 	polls     int           // attempts that asked by Again for the next; the rest counts from the last of them
 	kept      *attempt      // under KeepConn: whose slot and connection it holds
 	until     int64         // end of a backoff or a pause of its own
-	result    error         // of the request; guarded by request.mu
+	cost      int32         // of the request, if it is large
+	result    error         // of the request; written before that is done, and read after
 
 	// bell is that of the worker of the last attempt, which waits under KeepConn.
 	bell chan struct{}
@@ -143,7 +176,7 @@ func (h *history) Index() *int32 { return &h.slot }
 type task interface {
 	open(ctx context.Context, l lease) error
 	run(a *attempt) error
-	clear()     // called under request.mu
+	clear()     // forgets the value
 	completed() // the request is done; called under no lock, on any goroutine
 
 	awaited() bool // somebody waits for grants on a goroutine of its own
@@ -159,9 +192,7 @@ func (r *request) room() *attempt { return nil }
 
 // State returns where the request is now.
 func (r *request) State() State {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state
+	return r.status.state()
 }
 
 // Cancel cancels the request as the end of its context would: a waiting one
@@ -171,12 +202,12 @@ func (r *request) State() State {
 // once and may be called again.
 func (r *request) Cancel() {
 	r.mu.Lock()
-	if r.state == Done || r.marks&cancelAsked != 0 {
+	if r.status.state() == Done || r.status.has(cancelAsked) {
 		r.mu.Unlock()
 		return
 	}
-	r.marks |= cancelAsked
-	running := r.state == Running
+	r.status.mark(cancelAsked)
+	running := r.status.state() == Running
 	r.mu.Unlock()
 	c := r.core()
 	if running {
@@ -196,27 +227,28 @@ func (r *request) Cancel() {
 // result.
 func (r *request) complete(err error, own bool, count *atomic.Uint64) bool {
 	r.mu.Lock()
-	if r.state == Done {
+	if r.status.state() == Done {
 		r.mu.Unlock()
 		return false
 	}
-	r.state = Done
 	count.Add(1)
+	how := marks(0)
 	switch {
 	case err == ErrAbandoned:
-		r.marks |= abandoned
+		how = abandoned
 	case err != nil:
-		r.marks |= hasError
+		how = hasError
 		r.history().result = err
 	}
-	if own && r.task != nil {
-		r.task.clear()
+	done, task, chime := r.done, r.task, r.status.has(chimed)
+	if own && task != nil && how != abandoned {
+		task.clear()
 	}
-	done, task, chime := r.done, r.task, r.marks&chimed != 0
 	if chime {
-		r.marks &^= chimed
+		r.status.unmark(chimed)
 		r.done = nil
 	}
+	r.status.move(Done, how)
 	r.mu.Unlock()
 	switch {
 	case chime:
@@ -230,12 +262,12 @@ func (r *request) complete(err error, own bool, count *atomic.Uint64) bool {
 	return true
 }
 
-// failure is the error that the request is complete with. The caller holds mu.
+// failure is the error that a request has come to that is done.
 func (r *request) failure() error {
-	switch {
-	case r.marks&abandoned != 0:
+	switch p := r.status.v.Load(); {
+	case p&uint32(abandoned) != 0:
 		return ErrAbandoned
-	case r.marks&hasError != 0:
+	case p&uint32(hasError) != 0:
 		return r.hist.result
 	}
 	return nil
@@ -243,8 +275,8 @@ func (r *request) failure() error {
 
 func (r *request) setState(s State) {
 	r.mu.Lock()
-	if r.state != Done {
-		r.state = s
+	if r.status.state() != Done {
+		r.status.move(s, 0)
 	}
 	r.mu.Unlock()
 }
@@ -270,9 +302,7 @@ func (r *request) cause() error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.marks&cancelAsked != 0 {
+	if r.status.has(cancelAsked) {
 		return context.Canceled
 	}
 	return nil

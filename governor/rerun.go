@@ -47,7 +47,7 @@ func (c *core) settleApart(a *attempt) (next *attempt) {
 type rerun[C, R any] struct {
 	request *request
 	fn      func(context.Context, C) (R, error)
-	val     R // guarded by request.mu
+	val     R // as that of a Request
 }
 
 func (t *rerun[C, R]) open(ctx context.Context, l lease) error { return dial[C](ctx, l) }
@@ -67,14 +67,9 @@ func (t *rerun[C, R]) clear() {
 
 // result waits for the request to be complete.
 func (t *rerun[C, R]) result() (v R, err error) {
-	t.request.mu.Lock()
-	state := t.request.state
-	t.request.mu.Unlock()
-	if state != Done {
+	if t.request.status.state() != Done {
 		<-t.request.Done()
 	}
-	t.request.mu.Lock()
-	defer t.request.mu.Unlock()
 	if err = t.request.failure(); err != ErrAbandoned {
 		v = t.val
 	}

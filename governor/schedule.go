@@ -62,7 +62,7 @@ func (q *queue) started(l *lane) (waited int) {
 	if l.sched.Len() > 1 {
 		l.tell()
 	}
-	waited = q.Started(&l.sched, r.cost)
+	waited = q.Started(&l.sched, int32(r.price()))
 	q.census.counted(l)
 	q.leave(l)
 	return waited

@@ -205,14 +205,11 @@ func (c *core) handBack(r *request, f fate) {
 	} else if r.hist != nil {
 		r.hist.until = 0
 	}
-	r.mu.Lock()
-	if r.state != Done {
-		r.state = Queued
-		if f.pause > 0 {
-			r.state = Waiting
-		}
+	if f.pause > 0 {
+		r.setState(Waiting)
+	} else {
+		r.setState(Queued)
 	}
-	r.mu.Unlock()
 	c.door.post(message{kind: msgBack, r: r})
 }
 

@@ -35,7 +35,7 @@ func TestCensusIsThatOfALookAtEveryLane(t *testing.T) {
 					sel: sels[rng.IntN(3)], tenant: fmt.Sprint(int(float64(keys) * math.Pow(rng.Float64(), 3))),
 					bucket: fmt.Sprint(rng.IntN(keys)), priority: int32(rng.IntN(3)),
 				}
-				s.add(s.lane(newLane(key, 0), forever), &request{cost: 1, seq: uint64(step)}, true)
+				s.add(s.lane(newLane(key, 0), forever), &request{small: 1, seq: uint64(step)}, true)
 			case n < 8 && s.Len() > 0:
 				s.started(s.next(false))
 			case s.Len() > 0:
@@ -120,7 +120,7 @@ func TestCensusForgetsScopesInTheEnd(t *testing.T) {
 	} {
 		s := &queue{Scheduler: sched.Scheduler{Count: func(int) {}}}
 		for i := range 10_000 {
-			s.add(s.lane(newLane(key(fmt.Sprint(i)), 0), forever), &request{cost: 1}, true)
+			s.add(s.lane(newLane(key(fmt.Sprint(i)), 0), forever), &request{small: 1}, true)
 			s.started(s.next(false))
 			if n := len(s.census.sets[level].byName); n > 65 || n == 0 {
 				t.Fatalf("level %d: %d scopes are known, and nothing waits", level, n)

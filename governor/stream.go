@@ -44,10 +44,7 @@ func Stream[S comparable, C, T any](ctx context.Context, g *Governor[S, C], sel 
 				}
 			}
 		}
-		s.mu.Lock()
-		err = s.failure()
-		s.mu.Unlock()
-		if err != nil && !s.stopped {
+		if err = s.failure(); err != nil && !s.stopped {
 			var none T
 			yield(none, err)
 		}

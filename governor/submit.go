@@ -81,10 +81,7 @@ func Do[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, f
 		}
 		t.attend(a, bell == nil)
 	}
-	t.mu.Lock()
-	v, err := t.val, t.failure()
-	t.mu.Unlock()
-	return v, err
+	return t.result()
 }
 
 // closure is a request with its function: one allocation holds both.
@@ -105,19 +102,15 @@ func dial[C any](ctx context.Context, l lease) error {
 	return err
 }
 
-// call calls the closure of r. The value is stored only while nobody can read it: a
-// request that was abandoned is done, and its reader may be reading.
+// call calls the closure of r. Nobody reads the value meanwhile: who does so reads none
+// of a request that was abandoned, and others are not done.
 func call[C, R any](a *attempt, r *request, fn func(context.Context, C) (R, error), val *R) error {
 	var conn C
 	if a.lease != nil {
 		conn = a.lease.(conner[C]).Value()
 	}
 	v, err := fn(a, conn)
-	r.mu.Lock()
-	if r.state != Done {
-		*val = v
-	}
-	r.mu.Unlock()
+	*val = v
 	return err
 }
 
@@ -175,7 +168,12 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 
 // wish notes what is asked for.
 func (r *request) wish(c *core, ask *Ask) {
-	r.cost = ask.cost()
+	if cost := ask.cost(); cost < large {
+		r.small = uint16(cost)
+	} else {
+		r.small = large
+		r.history().cost = cost
+	}
 	if ask.NoRetry {
 		r.flags |= noRetry
 	}
