@@ -145,7 +145,7 @@ func (p *politeRun) each(t *testing.T, long time.Duration, seen func() bool) {
 		}
 		wg.Wait()
 		tr.CloseIdleConnections()
-		_ = srv.Close()
+		_ = srv.Shutdown(t.Context()) // waits for handlers
 	})
 }
 

@@ -137,7 +137,7 @@ func (p *politeRun) virtually(t *testing.T, long time.Duration, look func()) {
 		p.govern(ctx, t, &distance{tr}, "http://vendor.test", 0)
 		<-ctx.Done()
 		tr.CloseIdleConnections()
-		_ = srv.Close()
+		_ = srv.Shutdown(t.Context()) // waits for handlers
 	})
 }
 
