@@ -74,6 +74,7 @@ func TestGovernedQueriesArePoliteToGitHub(t *testing.T) {
 	p.limits[0].Quota.Per /= time.Duration(part)
 	p.virtually(t, 2*window, func() {
 		p.polite(t)
+		p.neverRefused(t)
 		goodput(t, "points", g.Totals().GraphQL.Used, 2*5000/part)
 	})
 }

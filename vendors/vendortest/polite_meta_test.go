@@ -55,6 +55,7 @@ func TestGovernedBatchesArePoliteToMeta(t *testing.T) {
 	hours := effort.Times(1)
 	p.virtually(t, time.Duration(hours)*time.Hour, func() {
 		p.polite(t)
+		p.neverRefused(t)
 		goodput(t, "calls of two accounts", m.Totals().Management.Used, 2*700*hours)
 	})
 }

@@ -204,6 +204,16 @@ func (p *politeRun) polite(t *testing.T) {
 	}
 }
 
+// neverRefused fails when the vendor refused anything: who knows its limits keeps them.
+func (p *politeRun) neverRefused(t *testing.T) {
+	t.Helper()
+	for name, got := range p.totals() {
+		if got.Refused != 0 {
+			t.Errorf("%s: %d were refused, want none", name, got.Refused)
+		}
+	}
+}
+
 // goodput fails when less than 95 % of a quota was used.
 func goodput(t *testing.T, name string, used int64, quota int) {
 	t.Helper()
