@@ -56,7 +56,7 @@ func everyVendor() map[string]func() (*politeRun, int64) {
 		"Meta batch":   func() (*politeRun, int64) { p, _ := metaBatches(); return p, 100 },
 		"MicrosoftAds": func() (*politeRun, int64) { p, _ := microsoftRun(); return p, 120 },
 		"MicrosoftAds reports": func() (*politeRun, int64) {
-			p, _ := microsoftReports(200 * time.Millisecond)
+			p, _ := microsoftReports(200*time.Millisecond, 100*time.Millisecond)
 			return p, 30
 		},
 		"Google Ads": func() (*politeRun, int64) { p, _ := googleAdsRun(); return p, 100 },
