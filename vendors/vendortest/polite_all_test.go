@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,19 +21,37 @@ import (
 // way back and the way there of distance.
 const grace = 60 * time.Millisecond
 
+// gitHubPause is that of GitHub's secondary limits.
+var gitHubPause = &vendortest.Quota{Pause: time.Minute, MaxPause: time.Hour, Grace: grace}
+
 // everyVendor are the runs of all vendors, with how many calls each lets in at once.
 func everyVendor() map[string]func() (*politeRun, int64) {
 	return map[string]func() (*politeRun, int64){
 		"GitHub": func() (*politeRun, int64) {
 			return gitHubRun(must(vendortest.NewGitHub(vendortest.GitHubConfig{
 				Core:      &vendortest.Quota{Burst: 1000, Window: 12 * time.Minute, Round: time.Second, Lenient: true, Grace: grace},
-				Secondary: &vendortest.Quota{Pause: time.Minute, MaxPause: time.Hour, Grace: grace},
+				Secondary: gitHubPause,
 			}))), 150
 		},
 		"GitHub GraphQL": func() (*politeRun, int64) {
 			return gitHubQueries(must(vendortest.NewGitHub(vendortest.GitHubConfig{
 				Cost: gitHubCost, GraphQL: &vendortest.Quota{Burst: 2000, Window: 12 * time.Minute, Round: time.Second, Lenient: true, Grace: grace},
-				Secondary: &vendortest.Quota{Pause: time.Minute, MaxPause: time.Hour, Grace: grace},
+				Secondary: gitHubPause,
+			}))), 150
+		},
+		"GitHub mutations": func() (*politeRun, int64) {
+			return gitHubMutations(must(vendortest.NewGitHub(vendortest.GitHubConfig{Secondary: gitHubPause}))), 150
+		},
+		"GitHub creations": func() (*politeRun, int64) {
+			return gitHubCreations(must(vendortest.NewGitHub(vendortest.GitHubConfig{Secondary: gitHubPause}))), 80
+		},
+		"GitHub and seldom queries": func() (*politeRun, int64) {
+			return gitHubSeldom(must(vendortest.NewGitHub(vendortest.GitHubConfig{Secondary: gitHubPause}))), 150
+		},
+		"GitHub at once": func() (*politeRun, int64) {
+			return gitHubAtOnce(must(vendortest.NewGitHub(vendortest.GitHubConfig{
+				REST: slow(), Data: func(string) (map[string]any, error) { time.Sleep(200 * time.Millisecond); return nil, nil },
+				Secondary: gitHubPause,
 			}))), 150
 		},
 		"OpenAI": func() (*politeRun, int64) {
@@ -71,10 +90,10 @@ func TestGovernedClientsWhoDoNotKnowTheQuotaObeyEveryPause(t *testing.T) {
 			p, _ := vendor()
 			p.limits = nil
 			seconds := effort.Times(30)
-			switch name { // whose pauses are longer
-			case "GitHub", "GitHub GraphQL", "MicrosoftAds", "MicrosoftAds reports":
+			switch api, _, _ := strings.Cut(name, " "); api { // whose pauses are longer
+			case "GitHub", "MicrosoftAds":
 				seconds = effort.Times(150)
-			case "Meta", "Meta batch":
+			case "Meta":
 				seconds = effort.Times(1800)
 			}
 			p.virtually(t, time.Duration(seconds)*time.Second, func() {
