@@ -25,26 +25,27 @@ type cell struct {
 	fresh   int64 // when the last item was sent first whose answer was taken; -1: too long ago
 
 	// Of permits. What is taken comes from the lease that ends first.
-	leases  []lease
-	credit  int64 // their sum
-	debt    int64 // taken beyond it
-	open    int64 // taken and not settled
-	stale   int64 // of those, from before the last grant
-	usedEnd int64 // when the first of the leases ends that the others are of
-	need    int   // somebody waits for so many; 0: nobody
-	retryAt int64 // before, the store has none
-	last    int64 // how many were granted last
-	gotAt   int64 // when
-	low     int64 // with so few left, more are fetched
-	pace    pace
-	asked   int64 // when somebody did last
-	nodes   int
-	quota   []Limit // in force
-	epoch   string
-	seen    uint64
-	own     []limiter.Counter // SafeShare's
-	name    string            // the key, as the share or the slots have it
-	waits   bool              // one of several owners was told to, since they were woken
+	leases   []lease
+	credit   int64 // their sum
+	debt     int64 // taken beyond it
+	open     int64 // taken and not settled
+	stale    int64 // of those, from before the last grant
+	usedEnd  int64 // when the first of the leases ends that the others are of
+	need     int   // somebody waits for so many; 0: nobody
+	neededAt int64 // when somebody said so last; others may have asked for less since
+	retryAt  int64 // before, the store has none
+	last     int64 // how many were granted last
+	gotAt    int64 // when
+	low      int64 // with so few left, more are fetched
+	pace     pace
+	asked    int64 // when somebody did last
+	nodes    int
+	quota    []Limit // in force
+	epoch    string
+	seen     uint64
+	own      []limiter.Counter // SafeShare's
+	name     string            // the key, as the share or the slots have it
+	waits    bool              // one of several owners was told to, since they were woken
 
 	// Of the return after a cooldown.
 	probe     ProbeState
@@ -81,7 +82,7 @@ const leastPause = int64(100 * time.Microsecond)
 
 // needed forgets a need that its owner has not come back for.
 func (c *cell) needed(now int64) {
-	if c.need > 0 && c.asked < c.gotAt && now-c.gotAt > int64(10*time.Millisecond) || len(c.quota) == 0 && !c.frozen(now) {
+	if c.need > 0 && c.neededAt < c.gotAt && now-c.gotAt > int64(10*time.Millisecond) || len(c.quota) == 0 && !c.frozen(now) {
 		c.need = 0
 	}
 }

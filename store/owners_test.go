@@ -223,3 +223,50 @@ func TestWhatOneOwnerGivesBackAnotherHearsOfAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A need of many that was served, or that nobody has any more, is forgotten while others
+// go on asking for less: it would have the process fetch so many each time.
+func TestALargeNeedIsForgottenBesideSmallOnes(t *testing.T) {
+	for name, tt := range map[string]struct{ before, beside func(large *store.Share) }{
+		"served": {before: func(large *store.Share) {
+			for large.Claim(time.Now(), "", 100) != 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}},
+		"gone": {beside: func(large *store.Share) {
+			time.Sleep(500 * time.Millisecond)
+			large.Wait(time.Now(), "", 100)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := store.Limit{Kind: store.Sliding, Quota: 100, Per: time.Second}
+				m := memory(t)
+				s1, s2 := syncer(t, store.SyncerConfig{Store: m}), syncer(t, store.SyncerConfig{Store: m})
+				defer s1.Close()
+				defer s2.Close()
+				large, small, other := share(t, s1, l), share(t, s1, l), share(t, s2, l)
+				if tt.before != nil {
+					tt.before(large)
+				}
+				var wg sync.WaitGroup
+				var calls atomic.Int64
+				end := time.Now().Add(35 * time.Second)
+				claims(&wg, small, end, func(func(func())) { calls.Add(1); time.Sleep(20 * time.Millisecond) })
+				claims(&wg, other, end, func(func(func())) { calls.Add(1) })
+				if tt.beside != nil {
+					tt.beside(large)
+				}
+				time.Sleep(time.Second)
+				for range 3 {
+					before := calls.Load()
+					time.Sleep(10 * time.Second)
+					if n := calls.Load() - before; n < 800 {
+						t.Errorf("%d of 1000 calls", n)
+					}
+				}
+				wg.Wait()
+			})
+		})
+	}
+}

@@ -36,7 +36,9 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		return 0
 	}
 	t := s.now()
-	c.asked = t
+	if c.asked = t; sh.refs == 1 {
+		c.neededAt = t // who asks is who had the need
+	}
 	c.drop(t)
 	frozen := c.frozen(t)
 	if !frozen && (c.credit >= int64(n) || len(c.quota) == 0) {
@@ -50,7 +52,10 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	if !frozen && how != shut {
 		return 0
 	}
-	c.need, c.waits = max(c.need, n), sh.refs > 1
+	if n >= c.need {
+		c.need, c.neededAt = n, t
+	}
+	c.waits = sh.refs > 1
 	c.pace.waits(t)
 	s.plan(c, c.next(t))
 	switch {

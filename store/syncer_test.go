@@ -178,7 +178,7 @@ func TestEqualNodesMakeEqualCalls(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				users := many(8)
-				cluster(t, store.Limit{Kind: kind, Quota: 400, Per: time.Second}, users, 20*time.Second, nil)
+				cluster(t, store.Limit{Kind: kind, Quota: 400, Per: time.Second}, users, time.Minute, nil)
 				sum, squares := 0.0, 0.0
 				var made []int64
 				for _, u := range users {
