@@ -44,7 +44,6 @@ type attempt struct {
 	taken   int64 // when the limits were charged
 
 	prev, next *attempt // in crew.running
-	then       *attempt // in crew
 	at         uint16   // the number of its crew
 
 	prompt    bool // granted just now, on this goroutine

@@ -52,10 +52,10 @@ func (r *request) bell() *chan struct{} {
 // send says to who waits for the grants of r on a goroutine of its own that r is
 // granted, or ended. Whoever has the turn says so, once at a time: the next grant comes
 // only after the request was handed back. It does not wait. From a grant on Cancel cancels
-// the attempt.
+// the attempt; a grant that comes after Cancel leaves it to the attempt to find the mark.
 func (r *request) send(news marks) {
 	r.mu.Lock()
-	if news == granted && r.status.state() != Done {
+	if news == granted && r.status.state() != Done && !r.status.has(cancelAsked) {
 		r.status.move(Running, news)
 	} else {
 		r.status.mark(news)

@@ -231,12 +231,20 @@ func (in *inlineCall) told() bool {
 // describe makes the attempt and its request. The caller holds m.mu.
 func (in *inlineCall) describe(m *more) *attempt {
 	c := in.sel.core
-	r := &request{ctx: in.Context, enqueued: in.began, seq: m.number(c)}
-	r.status.move(Running, 0)
-	r.wish(c, in.ask)
+	var r *request
+	var l *lane
+	if of, ok := in.Context.(*launchContext); ok {
+		r = (*request)(of)
+		l = r.lane()
+	} else {
+		r = &request{ctx: in.Context, enqueued: in.began}
+		l = in.sel.lane(in.ask, 0)
+		r.status.move(Running, 0)
+		r.wish(c, in.ask)
+	}
+	r.seq = m.number(c)
 	r.history().order = 2*in.after + 1
 	in.sel.refs.Add(1)
-	l := in.sel.lane(in.ask, 0)
 	a := &attempt{
 		life: lifetime{in: in}, core: c, r: r, key: l,
 		cost: int32(r.price()), n: 1, seq: in.seq, granted: in.began, began: in.began, taken: in.began,
@@ -245,6 +253,6 @@ func (in *inlineCall) describe(m *more) *attempt {
 	r.class.Store(&a.class)
 	c.count.submitted.Add(1)
 	c.count.started.Add(1)
-	c.waits.add(0)
+	c.waits.add(in.began - r.enqueued)
 	return a
 }

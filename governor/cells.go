@@ -111,6 +111,18 @@ func (c *core) claim(in *inlineCall) (cl *cell, keeps bool) {
 	}
 }
 
+// place finds a cell for in, which has a slot.
+func (c *core) place(in *inlineCall) *cell {
+	for b := &c.cells; ; b = b.further() {
+		mask, from := len(b.block)-1, home(unsafe.Pointer(in))
+		for i := range b.block {
+			if cl := &b.block[(from+i)&mask]; cl.call.Load() == nil && cl.call.CompareAndSwap(nil, in) {
+				return cl
+			}
+		}
+	}
+}
+
 // vacate takes a call out of its cell and gives its slot back, or leaves it there.
 // It is the call's last act.
 func (c *core) vacate(cl *cell, keeps bool) {

@@ -22,7 +22,8 @@ type crew struct {
 	// of running. No two are held at once.
 	mu         sync.Mutex
 	running    attempts // from grant to release of the slot, in order of grant
-	head, tail *attempt // granted, linked by then; all are in running
+	head, tail *request // with an attempt that is in running, or to be launched; linked by next
+	launching  int      // how many of them are to be launched
 	queued     int32    // at most free and those who begin
 	free       int32    // workers that look at the queue before they end, one attempt each
 	work       func()   // of a worker; nil until there was one. It has no arguments, so that go needs no closure
@@ -62,19 +63,7 @@ func (c *core) track(a *attempt, at int, attended bool) {
 	w.mu.Lock()
 	w.running.add(a)
 	if !attended {
-		if w.tail == nil {
-			w.head = a
-		} else {
-			w.tail.then = a
-		}
-		w.tail = a
-		w.queued++
-		if fresh = w.queued > w.free; fresh {
-			w.free++ // the one that begins
-			if w.work == nil {
-				w.work = func() { c.work(w) }
-			}
-		}
+		fresh = c.push(w, a.r)
 	}
 	w.mu.Unlock()
 	if c.stopping.Load() { // else stop looks at w later, and finds a
@@ -85,65 +74,103 @@ func (c *core) track(a *attempt, at int, attended bool) {
 	}
 }
 
-// take returns the next attempt, for a worker that counts in free, or does from now on
+// push puts r into the queue of w, whose mutex the caller holds, and reports whether w
+// needs another worker.
+func (c *core) push(w *crew, r *request) (fresh bool) {
+	r.next = nil
+	if w.tail == nil {
+		w.head = r
+	} else {
+		w.tail.next = r
+	}
+	w.tail = r
+	w.queued++
+	if fresh = w.queued > w.free; fresh {
+		w.free++ // the one that begins
+		if w.work == nil {
+			w.work = func() { c.work(w) }
+		}
+	}
+	return fresh
+}
+
+// launching returns how many requests are about to be launched.
+func (c *core) launching() (n int) {
+	for i := range c.crews {
+		w := &c.crews[i]
+		w.mu.Lock()
+		n += w.launching
+		w.mu.Unlock()
+	}
+	return n
+}
+
+// take returns the next request, for a worker that counts in free, or does from now on
 // since it has finished one. Without one the worker has left if it was to, or if others
 // of w are about to look again: one is enough to save the next attempt a worker of its own.
-func (w *crew) take(finished, leaves bool) (a *attempt, left bool) {
+func (w *crew) take(finished, leaves bool) (r *request, left bool) {
 	w.mu.Lock()
 	if finished {
 		w.free++
 	}
-	a = w.next()
-	left = a == nil && (leaves || w.free > 1)
-	if a != nil || left {
+	r = w.pop()
+	left = r == nil && (leaves || w.free > 1)
+	if r != nil || left {
 		w.free--
 	}
 	w.mu.Unlock()
-	return a, left
+	return r, left
 }
 
 // steal is take for a worker of another crew that has finished. Those of w that count in
 // free find nothing then.
-func (w *crew) steal() *attempt {
+func (w *crew) steal() *request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.next()
+	return w.pop()
 }
 
-// next takes the next attempt out of the queue, whose mutex the caller holds.
-func (w *crew) next() *attempt {
-	a := w.head
-	if a == nil {
+// pop takes the next request out of the queue of w, whose mutex the caller holds.
+func (w *crew) pop() *request {
+	r := w.head
+	if r == nil {
 		return nil
 	}
-	if w.head = a.then; w.head == nil {
+	if w.head = r.next; w.head == nil {
 		w.tail = nil
 	}
-	a.then = nil
+	r.next = nil
 	w.queued--
-	return a
+	if r.class.Load().att == nil {
+		w.launching--
+	}
+	return r
 }
 
 // work is what a worker of w does. It runs attempts of one request until that is
 // complete or goes back to the queue without its connection, and then others.
 func (c *core) work(w *crew) {
 	for begun := false; ; begun = true {
-		var a *attempt
+		var r *request
 		left := false
 		if begun && w != &c.crews[first] && !c.gate.word.calm() {
-			a = c.crews[first].steal()
+			r = c.crews[first].steal()
 		}
-		if a == nil {
-			a, left = w.take(begun, false)
+		if r == nil {
+			r, left = w.take(begun, false)
 		}
-		if a == nil && !left {
+		if r == nil && !left {
 			if !c.gate.word.shutting() {
 				runtime.Gosched()
 			}
-			a, left = w.take(false, true)
+			r, left = w.take(false, true)
 		}
 		if left {
 			return
+		}
+		a := r.class.Load().att
+		if a == nil {
+			r.task.(flight).begin(c)
 		}
 		for a != nil {
 			a = c.try(a)

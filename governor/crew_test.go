@@ -75,11 +75,18 @@ func TestStuckIsSaidInTimeWhicheverCrewRunsIt(t *testing.T) {
 	})
 }
 
+// tracked is a request with an attempt.
+func tracked() *request {
+	r := new(request)
+	r.class.Store(&class{att: new(attempt)})
+	return r
+}
+
 // A worker of another crew that has finished takes what was granted there.
 func TestWhatIsStolenIsRunOnce(t *testing.T) {
 	w := new(crew)
-	a, b := new(attempt), new(attempt)
-	w.head, w.tail, a.then, w.queued, w.free = a, b, b, 2, 1
+	a, b := tracked(), tracked()
+	w.head, w.tail, a.next, w.queued, w.free = a, b, b, 2, 1
 	require.Same(t, a, w.steal())
 	got, left := w.take(false, false)
 	require.Same(t, b, got)
@@ -102,7 +109,7 @@ func TestOneWorkerOfACrewLooksAgain(t *testing.T) {
 		require.Equal(t, leaves, left, i)
 		require.EqualValues(t, 1, w.free)
 	}
-	a := new(attempt)
+	a := tracked()
 	w.head, w.tail, w.queued = a, a, 1
 	got, left := w.take(false, true)
 	require.Same(t, a, got)

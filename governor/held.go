@@ -154,7 +154,8 @@ func (l *Lease) Release(err error) {
 			call.leave() // a breaker, which is the user's, has ended this
 		}
 	}()
-	if err == nil && call.succeed() {
+	if err == nil && call.succeed(0) {
+		call.leave()
 		return
 	}
 	a := l.in.attempt()

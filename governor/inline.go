@@ -59,7 +59,8 @@ func inline[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 	}
 	call.stage = calling
 	v, err = fn(in, call.loan.Value())
-	if err == nil && call.succeed() {
+	if err == nil && call.succeed(0) {
+		call.leave()
 		return v, nil, true
 	}
 	out := in.attempt().answer(err) // what it panics with is taken for the closure's
@@ -250,9 +251,10 @@ func (c *core) announce(in *inlineCall) {
 	}
 }
 
-// succeed ends a call of which nothing is to be told, and reports whether it was
-// one. Everything is counted before anything goes back.
-func (i *inlined[S, C]) succeed() bool {
+// succeed ends a call of which nothing is to be told, and that has waited for so long,
+// and reports whether it was one. Everything is counted before anything goes back, which
+// is to be done next.
+func (i *inlined[S, C]) succeed(waited int64) bool {
 	c, in := i.core, i.in
 	now := c.now()
 	took := now - in.began
@@ -266,15 +268,16 @@ func (i *inlined[S, C]) succeed() bool {
 		c.retry.Budget.End()
 	}
 	b := bucket(took)
-	if b >= quick || !i.lax { // else it is enough that the cell counts it
-		c.gate.accepted(now, in, i.lax, b < quick)
+	brief := b < quick && waited < int64(unit)
+	if !brief || !i.lax { // else it is enough that the cell counts it
+		c.gate.accepted(now, in, i.lax, brief)
 	}
-	if b < quick {
+	if brief {
 		i.cell.ended[b].Add(1)
 	} else {
 		c.count.submitted.Add(1)
 		c.count.started.Add(1)
-		c.waits.add(0)
+		c.waits.add(waited)
 		c.calls.add(took)
 		c.count.succeeded.Add(1)
 	}
@@ -287,13 +290,12 @@ func (i *inlined[S, C]) succeed() bool {
 			c.wakeUp() // it may have changed
 		}
 	}
-	i.stage = settled
-	i.leave()
 	return true
 }
 
 // leave gives the connection and the slot back.
 func (i *inlined[S, C]) leave() {
+	i.stage = settled
 	if i.conn {
 		i.loan.Release()
 	}
@@ -305,6 +307,7 @@ func (i *inlined[S, C]) leave() {
 func (c *core) inlineStats(s *Stats, waits, calls *tally) {
 	sums, all := c.cells.sum()
 	begun, m := all, &c.most
+	s.Submitted += uint64(c.launching())
 	select {
 	case <-c.done: // no call is under way any more: what was said meanwhile gives way to what is so
 		m.submitted, m.started, m.waited = 0, 0, 0

@@ -3,6 +3,7 @@ package governor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -252,4 +253,73 @@ func TestObserverEndsNoKeeper(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Cancel is heard, too, when it comes while the actor is just about to grant a request that
+// kept its slot.
+func TestCancelIsHeardWhileAKeptRequestIsGranted(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		t.Run(fmt.Sprint(keep), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked func()
+				g, err := governor.New(governor.PlainConfig{
+					Name: "test", Workers: 2,
+					Limits: []governor.Limit{{Limiter: onWait(func() {
+						if asked != nil {
+							asked()
+						}
+					})}},
+					Retry: &retry.Config{Attempts: 5, Backoff: backoff.None},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer g.Close()
+				attempts := 0
+				var req *governor.Request[int]
+				gate := make(chan struct{})
+				req = governor.Submit(t.Context(), g.With(governor.Ask{KeepConn: keep}), "", func(ctx context.Context, _ struct{}) (int, error) {
+					if attempts++; attempts == 1 {
+						<-gate
+						asked = func() { asked = nil; req.Cancel() }
+						return 0, errors.New("again")
+					}
+					select {
+					case <-ctx.Done():
+						return 0, ctx.Err()
+					case <-time.After(time.Minute):
+						return 42, nil
+					}
+				})
+				close(gate)
+				if v, err := req.Result(t.Context()); !errors.Is(err, context.Canceled) || attempts != 1 {
+					t.Errorf("%d, %v after %d attempts", v, err, attempts)
+				}
+			})
+		})
+	}
+}
+
+// onWait is a limit that admits everything, and says when it is asked.
+type onWait func()
+
+func (f onWait) Wait(time.Time, string, int) time.Duration { f(); return 0 }
+func (onWait) Take(time.Time, string, int)                 {}
+func (onWait) Settle(time.Time, string, int, int)          {}
+func (onWait) Accepted(_, _ time.Time, _ string)           {}
+func (onWait) Refused(_, _ time.Time, _ string)            {}
+
+// What a closure returns beside an error of another governor that was closed is the result.
+func TestValueBesideAnErrorOfAnotherGovernor(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		abandoned := func(context.Context, struct{}) (int, error) { return 42, governor.ErrAbandoned }
+		v, err := governor.Submit(t.Context(), g, "", abandoned).Result(t.Context())
+		if v != 42 || err != governor.ErrAbandoned {
+			t.Errorf("Submit: %d, %v", v, err)
+		}
+		v, err = governor.Do(t.Context(), g, "", abandoned)
+		if v != 42 || err != governor.ErrAbandoned {
+			t.Errorf("Do: %d, %v", v, err)
+		}
+	})
 }

@@ -185,17 +185,17 @@ func (c *core) ended() bool {
 	if c.stage == open || c.queue.Len() > 0 || c.backoffs > 0 {
 		return false
 	}
-	// In this order. An attempt has a slot before it is tracked, and is tracked until its
-	// request is complete, or has been posted to go back into the queue: whoever gave its
-	// slot back before the look at used is in the list after it, or has done either.
-	calls := 0
-	for range c.cells.running {
-		calls++
-	}
+	// In this order. An attempt, or a call, has a slot before it is tracked, or in a cell,
+	// and stays there until its request is complete, or has been posted to go back into
+	// the queue: whoever gave its slot back before the look at used is there after it, or
+	// has done either.
 	c.reclaim()
 	used := c.gate.word.used()
 	running := c.underWay()
-	if calls > 0 || used > 0 || running > 0 || !c.door.empty() {
+	for range c.cells.running {
+		running++
+	}
+	if used > 0 || running > 0 || !c.door.empty() {
 		if !c.door.empty() {
 			c.wakeUp()
 		}

@@ -32,7 +32,7 @@ type Request[R any] struct {
 
 // result is what a request has come to that is done.
 func (r *Request[R]) result() (v R, err error) {
-	if err = r.failure(); err != ErrAbandoned {
+	if err = r.failure(); !r.status.has(abandoned) {
 		v = r.val
 	}
 	return v, err
@@ -131,6 +131,7 @@ const (
 	chimed                              // done is a chime
 	granted                             // and class has the attempt; news for who waits for grants
 	ended                               // news, too: no grant comes any more
+	launching                           // it has a slot, and its worker has not begun
 )
 
 // history is what a request remembers that has a latest start of its own, was
@@ -184,6 +185,12 @@ type task interface {
 	room() *attempt // for the next attempt, zero; nil: there is none
 }
 
+// flight is the task of a request that was launched.
+type flight interface {
+	begin(c *core)     // runs it on a worker
+	call() *inlineCall // that it is
+}
+
 func (r *request) completed() {}
 
 func (r *request) awaited() bool { return false }
@@ -207,14 +214,22 @@ func (r *request) Cancel() {
 		return
 	}
 	r.status.mark(cancelAsked)
+	if r.status.has(launching) { // begin sees the mark
+		r.mu.Unlock()
+		return
+	}
 	running := r.status.state() == Running
 	r.mu.Unlock()
 	c := r.core()
-	if running {
-		if a := r.class.Load().att; a != nil { // else it is just coming back, and back sees the mark
-			a.cancel(context.Canceled)
-		}
+	switch a := r.class.Load().att; {
+	case running && a != nil:
+		a.cancel(context.Canceled)
 		return
+	case running:
+		if t, ok := r.task.(flight); ok {
+			t.call().cancel(context.Canceled)
+		}
+		return // else it is just coming back, and back sees the mark
 	}
 	c.door.post(message{kind: msgCancel, r: r})
 	c.wakeUp()
@@ -223,18 +238,20 @@ func (r *request) Cancel() {
 // complete gives the request its result. own says that err is the governor's,
 // so that no value of an earlier attempt goes with it. It reports false when
 // the request was complete already. Only ErrAbandoned may come from a goroutine
-// that the request does not belong to. count is raised before anybody can have the
-// result.
+// that the request does not belong to. count, if any, is raised before anybody can have
+// the result.
 func (r *request) complete(err error, own bool, count *atomic.Uint64) bool {
 	r.mu.Lock()
 	if r.status.state() == Done {
 		r.mu.Unlock()
 		return false
 	}
-	count.Add(1)
+	if count != nil {
+		count.Add(1)
+	}
 	how := marks(0)
 	switch {
-	case err == ErrAbandoned:
+	case own && err == ErrAbandoned: // not an inner governor's
 		how = abandoned
 	case err != nil:
 		how = hasError

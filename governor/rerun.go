@@ -5,11 +5,17 @@ import "context"
 // settle ends any other call as that of a worker is ended, with t for what may
 // follow. Later attempts run on workers.
 func (i *inlined[S, C]) settle(t task, r **request, out outcome) {
-	a := i.in.attempt()
+	a := i.attempt(out)
 	*r = a.r
 	a.r.mu.Lock() // Close may have abandoned it
 	a.r.task = t
 	a.r.mu.Unlock()
+	a.core.settleFor(a)
+}
+
+// attempt returns the attempt that the call is, with all that it has, to be settled.
+func (i *inlined[S, C]) attempt(out outcome) *attempt {
+	a := i.in.attempt()
 	i.in.extend().cell = i.cell
 	a.lax, a.charged, a.out = i.lax, i.charged, out
 	if i.conn {
@@ -17,7 +23,7 @@ func (i *inlined[S, C]) settle(t task, r **request, out outcome) {
 	}
 	a.permit, a.permitted = i.permit, i.core.breaker != nil
 	i.stage = settled
-	a.core.settleFor(a)
+	return a
 }
 
 // settleFor settles an attempt that ran on the goroutine of Do. What reads errors is
@@ -70,7 +76,7 @@ func (t *rerun[C, R]) result() (v R, err error) {
 	if t.request.status.state() != Done {
 		<-t.request.Done()
 	}
-	if err = t.request.failure(); err != ErrAbandoned {
+	if err = t.request.failure(); !t.request.status.has(abandoned) {
 		v = t.val
 	}
 	return v, err

@@ -38,6 +38,11 @@ func (c *core) untrack(a *attempt) {
 	w.mu.Lock()
 	w.running.remove(a)
 	w.mu.Unlock()
+	c.untracked()
+}
+
+// untracked is for who has taken out an attempt, or a call.
+func (c *core) untracked() {
 	if c.gate.word.shutting() {
 		c.wakeUp()
 	}

@@ -37,11 +37,17 @@ func Func[R any](fn func(context.Context) (R, error)) func(context.Context, stru
 // Nothing obtained from the connection may be used after fn returned. Whoever
 // needs it longer uses Stream or Hold.
 func Submit[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel S, fn func(context.Context, C) (R, error)) *Request[R] {
-	t := &closure[C, R]{fn: fn}
 	err := error(nil)
 	if fn == nil {
 		err = ErrNilFunc
+	} else if g.launches(ctx, &g.ask) {
+		t := new(launched[S, C, R])
+		if t.fn = fn; !t.launch(ctx, g, sel) {
+			g.submit(ctx, &t.request, &t.closure, sel, 0, nil)
+		}
+		return &t.Request
 	}
+	t := &closure[C, R]{fn: fn}
 	g.submit(ctx, &t.request, t, sel, 0, err)
 	return &t.Request
 }
