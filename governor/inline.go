@@ -307,7 +307,6 @@ func (i *inlined[S, C]) leave() {
 func (c *core) inlineStats(s *Stats, waits, calls *tally) {
 	sums, all := c.cells.sum()
 	begun, m := all, &c.most
-	s.Submitted += uint64(c.launching())
 	select {
 	case <-c.done: // no call is under way any more: what was said meanwhile gives way to what is so
 		m.submitted, m.started, m.waited = 0, 0, 0
@@ -318,7 +317,7 @@ func (c *core) inlineStats(s *Stats, waits, calls *tally) {
 			}
 		}
 	}
-	s.Submitted += begun
+	s.Submitted += begun + uint64(c.launching()) // last: they go from the crew to the cell, never back
 	s.Started += begun
 	s.Succeeded += all
 	// A call that ends just now is in neither count for a moment, and one that was on its

@@ -48,7 +48,6 @@ func (t *launched[S, C, R]) launch(ctx context.Context, g *Governor[S, C], sel S
 	if r.flags&dated != 0 && r.startBy() < r.enqueued {
 		return false
 	}
-	after := c.door.newest()
 	if ok, _ := c.gate.word.admit(c.slots); !ok {
 		return false
 	}
@@ -63,7 +62,7 @@ func (t *launched[S, C, R]) launch(ctx context.Context, g *Governor[S, C], sel S
 			return false
 		}
 	}
-	t.in = inlineCall{Context: (*launchContext)(r), sel: s, ask: &g.ask, after: after}
+	t.in = inlineCall{Context: (*launchContext)(r), sel: s, ask: &g.ask, after: c.door.number()} // a number of its own: those launched together keep their order
 	r.status.move(Running, launching) // nobody knows of it yet
 	c.enlist(r, home(unsafe.Pointer(t))&(len(c.crews)-1))
 	return true
