@@ -20,10 +20,12 @@ type launched[S comparable, C, R any] struct {
 }
 
 // launches reports whether a submitted request can probably be launched. What has to ask
-// a limit is not: it might have to wait, and that would be known to its worker only.
+// a limit is not: it might have to wait, and that would be known to its worker only. Nor
+// is anything where Close may give up what runs before a worker has had time to begin:
+// it would not find that.
 func (c *core) launches(ctx context.Context, ask *Ask) bool {
 	return ctx != nil && c.gate.word.likely(c.slots) && c.gate.lax.Load() && ask.Cost <= 1 &&
-		!c.observe && !c.bus.Active() && c.healthy(ctx, ask)
+		!c.observe && c.closeGrace >= time.Second && !c.bus.Active() && c.healthy(ctx, ask)
 }
 
 // launch starts t if nothing speaks against it, and reports whether it did. Otherwise it
@@ -63,7 +65,7 @@ func (t *launched[S, C, R]) launch(ctx context.Context, g *Governor[S, C], sel S
 		}
 	}
 	t.in = inlineCall{Context: (*launchContext)(r), sel: s, ask: &g.ask, after: c.door.number()} // a number of its own: those launched together keep their order
-	r.status.move(Running, launching) // nobody knows of it yet
+	r.status.move(Running, launching)                                                            // nobody knows of it yet
 	c.enlist(r, home(unsafe.Pointer(t))&(len(c.crews)-1))
 	return true
 }
