@@ -22,7 +22,7 @@ type inlineCall struct {
 	ask             *Ask
 	began           int64
 	seq             uint64 // as attempt.seq
-	after           uint64 // the request submitted last when it began
+	after           uint64 // of Do's: the request submitted last when it began
 }
 
 // more is what only some inline calls have.
@@ -196,10 +196,26 @@ func (in *inlineCall) attempt() *attempt {
 	return m.att
 }
 
+// launched returns the request that was launched as in, nil for a call of Do.
+func (in *inlineCall) launched() *request {
+	r, _ := in.Context.(*launchContext)
+	return (*request)(r)
+}
+
+// waits reports whether in is still to begin; then nothing else of it is to be looked at.
+func (in *inlineCall) waits() bool {
+	r := in.launched()
+	return r != nil && r.status.has(launching)
+}
+
 // number returns that of the call's request. The caller holds m.mu.
-func (m *more) number(c *core) uint64 {
+func (in *inlineCall) number(m *more) uint64 {
 	if m.seq == 0 {
-		m.seq = c.door.number()
+		if r := in.launched(); r != nil {
+			m.seq = r.seq
+		} else {
+			m.seq = in.sel.core.door.number()
+		}
 	}
 	return m.seq
 }
@@ -218,7 +234,7 @@ func (in *inlineCall) foundStuck() (seq uint64, first bool) {
 		return 0, false
 	}
 	m.stuck = true
-	return m.number(in.sel.core), true
+	return in.number(m), true
 }
 
 // told reports whether in is counted elsewhere, be it by its cell, or is just about
@@ -231,19 +247,18 @@ func (in *inlineCall) told() bool {
 // describe makes the attempt and its request. The caller holds m.mu.
 func (in *inlineCall) describe(m *more) *attempt {
 	c := in.sel.core
-	var r *request
+	r := in.launched()
 	var l *lane
-	if of, ok := in.Context.(*launchContext); ok {
-		r = (*request)(of)
+	if r != nil {
 		l = r.lane()
 	} else {
 		r = &request{ctx: in.Context, enqueued: in.began}
 		l = in.sel.lane(in.ask, 0)
 		r.status.move(Running, 0)
 		r.wish(c, in.ask)
+		r.seq = in.number(m)
+		r.history().order = 2*in.after + 1
 	}
-	r.seq = m.number(c)
-	r.history().order = 2*in.after + 1
 	in.sel.refs.Add(1)
 	a := &attempt{
 		life: lifetime{in: in}, core: c, r: r, key: l,

@@ -108,12 +108,12 @@ func (c *core) launching() (n int) {
 // take returns the next request, for a worker that counts in free, or does from now on
 // since it has finished one. Without one the worker has left if it was to, or if others
 // of w are about to look again: one is enough to save the next attempt a worker of its own.
-func (w *crew) take(finished, leaves bool) (r *request, left bool) {
+func (c *core) take(w *crew, finished, leaves bool) (r *request, left bool) {
 	w.mu.Lock()
 	if finished {
 		w.free++
 	}
-	r = w.pop()
+	r = c.pop(w)
 	left = r == nil && (leaves || w.free > 1)
 	if r != nil || left {
 		w.free--
@@ -124,14 +124,15 @@ func (w *crew) take(finished, leaves bool) (r *request, left bool) {
 
 // steal is take for a worker of another crew that has finished. Those of w that count in
 // free find nothing then.
-func (w *crew) steal() *request {
+func (c *core) steal(w *crew) *request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.pop()
+	return c.pop(w)
 }
 
-// pop takes the next request out of the queue of w, whose mutex the caller holds.
-func (w *crew) pop() *request {
+// pop takes the next request out of the queue of w, whose mutex the caller holds. One that
+// is to be launched is then in its cell.
+func (c *core) pop(w *crew) *request {
 	r := w.head
 	if r == nil {
 		return nil
@@ -143,6 +144,7 @@ func (w *crew) pop() *request {
 	w.queued--
 	if r.class.Load().att == nil {
 		w.launching--
+		r.task.(flight).land(c)
 	}
 	return r
 }
@@ -154,16 +156,16 @@ func (c *core) work(w *crew) {
 		var r *request
 		left := false
 		if begun && w != &c.crews[first] && !c.gate.word.calm() {
-			r = c.crews[first].steal()
+			r = c.steal(&c.crews[first])
 		}
 		if r == nil {
-			r, left = w.take(begun, false)
+			r, left = c.take(w, begun, false)
 		}
 		if r == nil && !left {
 			if !c.gate.word.shutting() {
 				runtime.Gosched()
 			}
-			r, left = w.take(false, true)
+			r, left = c.take(w, false, true)
 		}
 		if left {
 			return

@@ -312,7 +312,7 @@ func (c *core) inlineStats(s *Stats, waits, calls *tally) {
 		m.submitted, m.started, m.waited = 0, 0, 0
 	default:
 		for in := range c.cells.running {
-			if !in.told() {
+			if !in.told() && !in.waits() {
 				begun++
 			}
 		}
@@ -333,6 +333,9 @@ func (c *core) inlineStats(s *Stats, waits, calls *tally) {
 // to it that the actor looks again as long as there are calls.
 func (c *core) stuckInline(now int64, stuck []event.Event) []event.Event {
 	for in := range c.cells.running {
+		if in.waits() {
+			continue
+		}
 		at := add(in.began, c.stuckAfter)
 		if at > now {
 			c.nextStuck = min(c.nextStuck, at)

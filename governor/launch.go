@@ -17,15 +17,14 @@ type launched[S comparable, C, R any] struct {
 	closure[C, R]
 	in   inlineCall
 	loan pool.Loan[S, C]
+	cell *cell // from the moment a worker takes it
 }
 
 // launches reports whether a submitted request can probably be launched. What has to ask
-// a limit is not: it might have to wait, and that would be known to its worker only. Nor
-// is anything where Close may give up what runs before a worker has had time to begin:
-// it would not find that.
+// a limit is not: it might have to wait, and that would be known to its worker only.
 func (c *core) launches(ctx context.Context, ask *Ask) bool {
 	return ctx != nil && c.gate.word.likely(c.slots) && c.gate.lax.Load() && ask.Cost <= 1 &&
-		!c.observe && c.closeGrace >= time.Second && !c.bus.Active() && c.healthy(ctx, ask)
+		!c.observe && !c.bus.Active() && c.healthy(ctx, ask)
 }
 
 // launch starts t if nothing speaks against it, and reports whether it did. Otherwise it
@@ -64,8 +63,9 @@ func (t *launched[S, C, R]) launch(ctx context.Context, g *Governor[S, C], sel S
 			return false
 		}
 	}
-	t.in = inlineCall{Context: (*launchContext)(r), sel: s, ask: &g.ask, after: c.door.number()} // a number of its own: those launched together keep their order
-	r.status.move(Running, launching)                                                            // nobody knows of it yet
+	r.seq = c.door.number() // now, so that what comes back is in its place
+	t.in = inlineCall{Context: (*launchContext)(r), sel: s, ask: &g.ask}
+	r.status.move(Running, launching) // nobody knows of it yet
 	c.enlist(r, home(unsafe.Pointer(t))&(len(c.crews)-1))
 	return true
 }
@@ -85,22 +85,15 @@ func (c *core) enlist(r *request, at int) {
 // begin runs t on a worker, as inline does a call.
 func (t *launched[S, C, R]) begin(c *core) {
 	r, in := &t.request, &t.in
-	call := inlined[S, C]{core: c, in: in, loan: t.loan, conn: t.loan != (pool.Loan[S, C]{})}
-	in.seq, in.began = c.gate.seq.Load(), c.now() // in this order, and before others find in
+	call := inlined[S, C]{
+		core: c, in: in, cell: t.cell, stage: entering,
+		loan: t.loan, conn: t.loan != (pool.Loan[S, C]{}),
+	}
+	in.seq, in.began = c.gate.seq.Load(), c.now() // in this order, and before others look at in
 	r.mu.Lock()
 	gone := r.status.has(cancelAsked)
 	r.status.unmark(launching) // from here on Cancel cancels in
 	r.mu.Unlock()
-	switch {
-	case gone, r.ctx.Err() != nil:
-		call.forgo(r, cancelled)
-		return
-	case r.flags&dated != 0 && r.lateAt(in.began):
-		call.forgo(r, late)
-		return
-	}
-	call.cell = c.place(in)
-	call.stage = entering
 	defer func() {
 		switch call.stage {
 		case entering: // refused, or a function of the user's has ended this
@@ -118,8 +111,12 @@ func (t *launched[S, C, R]) begin(c *core) {
 			call.conclude(r)
 		}
 	}()
-	if in.more.Load() != nil && in.Err() != nil {
+	switch {
+	case gone, r.ctx.Err() != nil, in.more.Load() != nil && in.Err() != nil:
 		call.retract(r, cancelled)
+		return
+	case r.flags&dated != 0 && r.lateAt(in.began):
+		call.retract(r, late)
 		return
 	}
 	if !call.admitted() {
@@ -139,39 +136,45 @@ func (t *launched[S, C, R]) begin(c *core) {
 // call returns the call that t is while it runs for the first time.
 func (t *launched[S, C, R]) call() *inlineCall { return &t.in }
 
-// forgo ends what a launched request has that does not start, with an attempt as if the
-// actor had granted it, which says what becomes of it.
-func (i *inlined[S, C]) forgo(r *request, why outcomeKind) {
-	c := i.core
-	a := &attempt{
-		core: c, r: r, key: r.lane(), cost: int32(r.price()), n: 1,
-		granted: r.enqueued, lax: !i.charged, charged: i.charged, taken: i.in.began,
+// land puts the call that t is into a cell.
+func (t *launched[S, C, R]) land(c *core) { t.cell = c.place(&t.in) }
+
+// retract ends what a launched request has that does not start, with an attempt as if the
+// actor had granted it, which says what becomes of it. From one place to the next it can
+// be found all the time: see abandon.
+func (i *inlined[S, C]) retract(r *request, why outcomeKind) {
+	c, m := i.core, i.in.extend()
+	i.stage = settled
+	m.mu.Lock()
+	a := m.att
+	known := a != nil
+	if !known {
+		a = &attempt{
+			core: c, r: r, key: r.lane(), cost: int32(r.price()), n: 1,
+			granted: r.enqueued, lax: !i.charged, charged: i.charged, taken: i.in.began,
+		}
+		a.class = class{a.key, a}
+		m.att, m.ended = a, true
+		m.told.Store(true)
 	}
+	m.mu.Unlock()
+	if known {
+		a = i.attempt(outcome{kind: why})
+		a.seq, a.permitted = 0, false
+		c.settle(a)
+		return
+	}
+	i.in.cancel(nil)
 	if i.conn {
 		a.lease = i.loan
 	}
-	a.class = class{a.key, a}
 	r.sel().refs.Add(1) // until it is complete
-	r.seq = c.door.number()
-	r.history().order = 2*i.in.after + 1
 	r.class.Store(&a.class)
 	c.count.submitted.Add(1)
 	c.track(a, first, true)
+	i.cell.call.Store(nil)
 	a.out = outcome{kind: why}
-	i.stage = settled
 	c.settle(a)
-}
-
-// retract is forgo for a call that others may have found.
-func (i *inlined[S, C]) retract(r *request, why outcomeKind) {
-	if i.in.more.CompareAndSwap(nil, &over) {
-		i.cell.call.Store(nil)
-		i.forgo(r, why)
-		return
-	}
-	a := i.attempt(outcome{kind: why})
-	a.seq, a.permitted = 0, false
-	i.core.settle(a)
 }
 
 // conclude ends a call that went well. Whoever has the result finds the connection idle and

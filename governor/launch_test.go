@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -294,27 +296,168 @@ func TestCancelReachesALaunchedClosure(t *testing.T) {
 	})
 }
 
+// Close that gives up completes what was launched, wherever that is: with its crew, with
+// a worker that has taken it and not begun, in its closure, and past it.
 func TestAbandonedLaunchedRequestIsDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onPool()
-		cfg.Name, cfg.CloseGrace = "test", time.Second
-		g, err := New(cfg)
+	sleeps := func(context.Context, int) (int, error) { time.Sleep(time.Minute); return 7, nil }
+	for name, tt := range map[string]struct {
+		prepare func(g *Governor[string, int], b *spoiler) (goOn func())
+		fn      func(context.Context, int) (int, error)
+	}{
+		"with its crew": {func(g *Governor[string, int], _ *spoiler) func() { return g.delayed() }, never},
+		"taken by a worker": {func(g *Governor[string, int], _ *spoiler) func() {
+			begin := g.delayed()
+			var taken []*request
+			for i := range g.crews {
+				time.AfterFunc(time.Millisecond, func() {
+					if r := g.core.steal(&g.crews[i]); r != nil {
+						taken = append(taken, r)
+					}
+				})
+			}
+			return func() {
+				begin()
+				for _, r := range taken {
+					go r.task.(flight).begin(g.core)
+				}
+			}
+		}, never},
+		"in its closure": {func(*Governor[string, int], *spoiler) func() { return func() {} }, sleeps},
+		"looking last": {func(_ *Governor[string, int], b *spoiler) func() {
+			b.acquire = func() { time.Sleep(time.Minute) }
+			return func() {}
+		}, never},
+		"past it": {func(_ *Governor[string, int], b *spoiler) func() {
+			b.report = func() { time.Sleep(time.Minute) }
+			return func() {}
+		}, answer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg, b := onPool(), &spoiler{}
+				cfg.Name, cfg.CloseGrace, cfg.Breaker = "test", time.Second, b
+				g, err := New(cfg)
+				require.NoError(t, err)
+				g.actorOnly = false
+				opened(t, g)
+				goOn := tt.prepare(g, b)
+				req := Submit(t.Context(), g, "", tt.fn)
+				require.NotNil(t, req.task.(flight))
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				forced, _ := errors.AsType[*ForcedError](g.Close())
+				require.NotNil(t, forced)
+				require.Equal(t, 1, forced.Running)
+				require.Equal(t, Done, req.State(), "before Close returns")
+				v, err := req.Result(t.Context())
+				require.Equal(t, ErrAbandoned, err)
+				require.Zero(t, v)
+				goOn()
+				time.Sleep(time.Hour)
+				v, err = req.Result(t.Context())
+				require.Equal(t, ErrAbandoned, err)
+				require.Zero(t, v)
+				require.NoError(t, g.Close())
+				s := g.Stats()
+				require.Zero(t, s.InFlight)
+				require.Zero(t, s.Pool.Open)
+				require.Equal(t, s.Submitted, s.Succeeded+s.Failed+s.Dropped)
+			})
+		})
+	}
+}
+
+// Without bubbles: Close without any grace meets a request anywhere on its way.
+func TestCloseWithoutGraceCompletesWhatWasLaunched(t *testing.T) {
+	for range 2000 {
+		g, err := New(Config[string, int]{Name: "test", Workers: 2, CloseGrace: 1})
 		require.NoError(t, err)
 		g.actorOnly = false
+		_, err = Do(t.Context(), g, "", answer)
+		require.NoError(t, err)
+		req := Submit(t.Context(), g, "", answer)
+		g.Close()
+		require.Equal(t, Done, req.State())
+		require.NoError(t, g.Shutdown(t.Context()))
+	}
+}
+
+// Requests that come back together wait in the order of their submission, among
+// themselves and with others.
+func TestWhatWasLaunchedComesBackInItsOrder(t *testing.T) {
+	for name, learns := range map[string]bool{"before it begins": true, "refused": false} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config[string, int]{Vendor: listing{}, Workers: 6}
+			direct(t, cfg, func(t *testing.T, g *Governor[string, int]) {
+				opened(t, g)
+				begin := func() {}
+				if learns {
+					begin = g.delayed()
+				}
+				var mu sync.Mutex
+				var order []int
+				refused := make(map[int]bool)
+				var reqs []*Request[int]
+				submit := func(i int) *Request[int] {
+					req := Submit(t.Context(), g, "", func(context.Context, int) (int, error) {
+						mu.Lock()
+						again := learns || refused[i]
+						if refused[i] = true; again {
+							order = append(order, i)
+						}
+						mu.Unlock()
+						if !again {
+							time.Sleep(time.Second - time.Duration(i)*time.Millisecond) // the last one first
+							return 0, listed{[]throttle.Signal{{Delay: time.Second}}}
+						}
+						time.Sleep(time.Second) // those that start together do so before one ends
+						return i, nil
+					})
+					reqs = append(reqs, req)
+					return req
+				}
+				for i := range 4 {
+					require.NotNil(t, submit(i).task.(flight))
+					time.Sleep(time.Microsecond)
+				}
+				if learns {
+					g.Learn(throttle.Signal{Delay: 10 * time.Second})
+				}
+				submit(4)
+				begin()
+				for _, req := range reqs {
+					_, err := req.Result(t.Context())
+					require.NoError(t, err)
+				}
+				for _, together := range [][]int{order[1:3], order[3:]} { // after a cooldown one starts, then two, then four
+					slices.Sort(together)
+				}
+				require.Equal(t, []int{0, 1, 2, 3, 4}, order)
+				unharmed(t, g)
+			})
+		})
+	}
+}
+
+// What came back is as old as when it was submitted.
+func TestDropOldestKnowsWhatWasLaunched(t *testing.T) {
+	cfg := Config[string, int]{Vendor: listing{}, Workers: 2, MaxQueue: 2, Overflow: DropOldest}
+	direct(t, cfg, func(t *testing.T, g *Governor[string, int]) {
 		opened(t, g)
-		req := Submit(t.Context(), g, "", func(context.Context, int) (int, error) { time.Sleep(time.Minute); return 7, nil })
+		begin := g.delayed()
+		oldest := Submit(t.Context(), g, "", answer)
+		g.Learn(throttle.Signal{Delay: time.Second})
+		second := Submit(t.Context(), g, "", answer)
+		begin()
 		synctest.Wait()
-		forced, _ := errors.AsType[*ForcedError](g.Close())
-		require.NotNil(t, forced)
-		require.Equal(t, 1, forced.Running)
-		v, err := req.Result(t.Context())
-		require.Equal(t, ErrAbandoned, err)
-		require.Zero(t, v)
-		time.Sleep(time.Hour)
-		v, err = req.Result(t.Context())
-		require.Equal(t, ErrAbandoned, err)
-		require.Zero(t, v)
-		require.NoError(t, g.Close())
+		third := Submit(t.Context(), g, "", answer)
+		_, err := oldest.Result(t.Context())
+		require.ErrorIs(t, err, ErrDropped)
+		for _, req := range []*Request[int]{second, third} {
+			_, err := req.Result(t.Context())
+			require.NoError(t, err)
+		}
+		unharmed(t, g)
 	})
 }
 
@@ -397,6 +540,7 @@ func TestLaunchedRequestIsCancelledWhileItLooksLast(t *testing.T) {
 	direct(t, cfg, func(t *testing.T, g *Governor[string, int]) {
 		opened(t, g)
 		reports = 0
+		before := g.Stats()
 		begin := g.delayed()
 		req := Submit(t.Context(), g, "", never)
 		b.acquire = func() {
@@ -409,5 +553,8 @@ func TestLaunchedRequestIsCancelledWhileItLooksLast(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, 1, reports)
 		unharmed(t, g)
+		s := g.Stats()
+		require.Equal(t, before.Started, s.Started)
+		require.Equal(t, before.Wait.Count, s.Wait.Count)
 	})
 }

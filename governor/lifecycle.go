@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -90,7 +91,9 @@ func (c *core) Close() error {
 		return nil
 	default:
 	}
-	return &ForcedError{Running: c.abandon()}
+	running := c.abandon()
+	c.settled() // what has come back from it meanwhile is refused
+	return &ForcedError{Running: running}
 }
 
 // begin moves the governor to s, if it is not there or further.
@@ -150,7 +153,9 @@ func (c *core) stop() {
 		}
 	}
 	for in := range c.cells.running {
-		cancels = append(cancels, in.cancel)
+		if !in.waits() { // else it does not start any more
+			cancels = append(cancels, in.cancel)
+		}
 	}
 	for _, cancel := range cancels {
 		cancel(errClosing)
@@ -158,16 +163,34 @@ func (c *core) stop() {
 }
 
 // abandon completes the requests that still run and returns how many closures
-// and holds there are.
+// and holds there are. A launched one goes from its crew to its cell, and if it does not
+// go well on to the attempts, each time before it leaves where it was: in this order they
+// are looked at, so that none is missed. What goes from there to the actor is the actor's.
 func (c *core) abandon() int {
+	var waiting, over []*request
 	var left []*attempt
-	for q := range c.running {
-		for a := q.head; a != nil; a = a.next {
-			left = append(left, a)
+	for i := range c.crews {
+		w := &c.crews[i]
+		w.mu.Lock()
+		for r := w.head; r != nil; r = r.next {
+			if r.class.Load().att == nil {
+				waiting = append(waiting, r)
+			}
 		}
+		w.mu.Unlock()
 	}
 	for in := range c.cells.running {
-		if a := in.attempt(); a != nil {
+		r := in.launched()
+		if in.waits() {
+			waiting = append(waiting, r)
+		} else if a := in.attempt(); a != nil {
+			left = append(left, a)
+		} else if r != nil {
+			over = append(over, r)
+		}
+	}
+	for q := range c.running {
+		for a := q.head; a != nil; a = a.next {
 			left = append(left, a)
 		}
 	}
@@ -176,7 +199,20 @@ func (c *core) abandon() int {
 			c.emit(event.Event{Kind: event.Abandoned, Request: a.r.seq, Attempt: a.n})
 		}
 	}
-	return len(left)
+	n := len(left)
+	lost := func(r *request, count *atomic.Uint64) {
+		if r.complete(ErrAbandoned, true, count) {
+			n++
+			c.emit(event.Event{Kind: event.Abandoned, Request: r.seq})
+		}
+	}
+	for _, r := range waiting {
+		lost(r, &c.count.dropped) // it cannot start any more
+	}
+	for _, r := range over {
+		lost(r, nil) // it is counted already
+	}
+	return n
 }
 
 // ended reports whether nothing is left, moving on through the stages as far as

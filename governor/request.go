@@ -187,6 +187,7 @@ type task interface {
 
 // flight is the task of a request that was launched.
 type flight interface {
+	land(c *core)      // puts it where others find it, before its worker has it
 	begin(c *core)     // runs it on a worker
 	call() *inlineCall // that it is
 }
