@@ -214,9 +214,9 @@ func unbalanced(g *Governor[string, int], b *toggle) (wrong string) {
 		c.door.mu.Lock()
 		defer c.door.mu.Unlock()
 		if c.door.waiting != 0 || c.gate.word.queued() != 0 || c.taken() != 0 || len(c.gate.opening) != 0 || c.queue.Len() != 0 || c.backoffs != 0 ||
-			c.queue.lanes.len() != 0 || len(c.watches) != 0 || c.timers.Len() != 0 || c.underWay() != 0 || b.out.Load() != 0 || !c.door.blocked.empty() || c.queue.NextTimed() != forever {
+			c.queue.lanes.len() != 0 || len(c.watches) != 0 || c.timers.Len() != 0 || c.attempts.len() != 0 || b.out.Load() != 0 || !c.door.blocked.empty() || c.queue.NextTimed() != forever {
 			wrong = fmt.Sprintf("waiting %d queued %d used %d opening %d n %d backoffs %d lanes %d watches %d timers %d running %d permits %d",
-				c.door.waiting, c.gate.word.queued(), c.taken(), len(c.gate.opening), c.queue.Len(), c.backoffs, c.queue.lanes.len(), len(c.watches), c.timers.Len(), c.underWay(), b.out.Load())
+				c.door.waiting, c.gate.word.queued(), c.taken(), len(c.gate.opening), c.queue.Len(), c.backoffs, c.queue.lanes.len(), len(c.watches), c.timers.Len(), c.attempts.len(), b.out.Load())
 		}
 		for k, s := range g.names.m {
 			if n := s.refs.Load(); n != 0 {

@@ -75,6 +75,8 @@ type core struct {
 
 	_ [64]byte // what precedes is mostly read; what follows is written by every call
 
+	attempts attempts
+
 	chimes sync.Pool // of chan struct{}, empty and with one place; see receive and listen
 	life   lifecycle
 	count  counters

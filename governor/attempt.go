@@ -16,7 +16,7 @@ import (
 // asks later, finds it.
 //
 // It belongs to the goroutine that runs the closure, but for what mu guards and
-// for the links, which crew.mu guards.
+// for the links, which attempts.mu guards.
 //
 // Every call that is not inline makes one, so it has no field for what only some
 // attempts need: see trouble. Its size is tested.
@@ -43,8 +43,7 @@ type attempt struct {
 	over    int64 // its end
 	taken   int64 // when the limits were charged
 
-	prev, next *attempt // in crew.running
-	at         uint16   // the number of its crew
+	prev, next *attempt // in core.attempts
 
 	prompt    bool // granted just now, on this goroutine
 	opening   bool // its cost counts in gate.opening; under gate.mu once granted
@@ -56,7 +55,7 @@ type attempt struct {
 	body      bool // a stream's loop body runs
 	final     bool // the vendor wants no retry
 	back      bool // the request went on waiting
-	reported  bool // as stuck; guarded by crew.mu
+	reported  bool // as stuck; guarded by attempts.mu
 
 	// mu guards what follows.
 	ended   bool // the closure returned
@@ -150,14 +149,14 @@ func (c *core) attempt(r *request, l *lane, ls lease) *attempt {
 	return a
 }
 
-// start hands a to the goroutine that runs it: a worker of the crew with number at,
-// unless somebody waits for it.
-func (c *core) start(a *attempt, now int64, at int) {
+// start hands a to the goroutine that runs it: a worker of the first crew, unless
+// somebody waits for it.
+func (c *core) start(a *attempt, now int64) {
 	a.granted = now
 	a.class = class{a.key, a}
 	a.r.class.Store(&a.class)
 	resident := a.r.resident()
-	if c.track(a, at, resident); resident {
+	if c.track(a, resident); resident {
 		if a.r.hist != nil {
 			a.r.hist.kept = nil
 		}

@@ -262,7 +262,7 @@ func (in *inlineCall) describe(m *more) *attempt {
 	in.sel.refs.Add(1)
 	a := &attempt{
 		life: lifetime{in: in}, core: c, r: r, key: l,
-		cost: int32(r.price()), n: 1, seq: in.seq, granted: in.began, began: in.began, taken: in.began,
+		cost: int32(r.price()), n: 1, seq: in.seq, granted: in.began, began: in.began, taken: r.enqueued,
 	}
 	a.class = class{l, a}
 	r.class.Store(&a.class)

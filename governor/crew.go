@@ -6,27 +6,27 @@ import (
 	"unsafe"
 )
 
-// crew has a part of the attempts that are under way, and the workers: goroutines
-// that run those of them that nobody waits for on one of its own. A worker that has
+// crew has a part of the workers: goroutines that run what nobody waits for on one of its
+// own, attempts that were granted and requests that are launched. A worker that has
 // finished takes what was granted meanwhile, and when there is nothing it gives way to
 // the others once, to see whether they bring something; so a stream of calls keeps its
 // goroutines, with their grown stacks, and a governor that has nothing to do has none,
 // without a timer. There are never more than slots, and a few that are about to end.
 //
-// There are several crews so that calls that start without the actor do not wait for
-// each other's cache lines: each goes to the crew of its address, see home, and a crew
+// There are several crews so that requests that are launched do not wait for each
+// other's cache lines: each goes to the crew of its address, see home, and a crew
 // fills a line. What waited in the queue goes to the first one, where every worker that
 // has finished finds what its slot was given to.
 type crew struct {
 	// mu guards what follows. It is held for a few assignments, and for a look at all
-	// of running. No two are held at once.
+	// of the queue. No two are held at once.
 	mu         sync.Mutex
-	running    attempts // from grant to release of the slot, in order of grant
-	head, tail *request // with an attempt that is in running, or to be launched; linked by next
+	head, tail *request // granted an attempt, or to be launched; linked by next
 	launching  int      // how many of them are to be launched
 	queued     int32    // at most free and those who begin
 	free       int32    // workers that look at the queue before they end, one attempt each
 	work       func()   // of a worker; nil until there was one. It has no arguments, so that go needs no closure
+	_          [16]byte // a cache line's
 }
 
 // crews returns as many of them as several times the processors.
@@ -46,29 +46,17 @@ func home(p unsafe.Pointer) int {
 	return int(at ^ at>>4)
 }
 
-// crew returns the one that a belongs to.
-func (a *attempt) crew() *crew { return &a.core.crews[a.at] }
-
 const first = 0
 
-// near is the number of the crew for a when it has not been in the queue.
-func (a *attempt) near() int { return home(unsafe.Pointer(a)) & (len(a.core.crews) - 1) }
-
-// track adds a to what is under way in crew number at, for a worker to run unless it
-// is attended.
-func (c *core) track(a *attempt, at int, attended bool) {
-	a.at = uint16(at)
-	w := a.crew()
-	fresh := false
+// enlist has a worker of the crew with number at run r.
+func (c *core) enlist(r *request, at int) {
+	w := &c.crews[at]
 	w.mu.Lock()
-	w.running.add(a)
-	if !attended {
-		fresh = c.push(w, a.r)
+	if r.class.Load().att == nil {
+		w.launching++
 	}
+	fresh := c.push(w, r)
 	w.mu.Unlock()
-	if c.stopping.Load() { // else stop looks at w later, and finds a
-		a.cancel(errClosing)
-	}
 	if fresh {
 		go w.work()
 	}

@@ -1,85 +1,22 @@
 package governor
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
-	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/flyball-go/flyball/event"
 )
-
-// parked is an attempt as it is while its closure runs, in the crew with number at.
-func (c *core) parked(at int) *attempt {
-	a := &attempt{core: c, r: &request{ctx: context.Background()}, granted: c.now()}
-	a.r.status.move(Running, 0)
-	c.track(a, at, true)
-	return a
-}
-
-func crewed(t *testing.T, test func(t *testing.T, g *Plain)) {
-	synctest.Test(t, func(t *testing.T) {
-		g, err := New(PlainConfig{Name: "test", Workers: 8, StuckAfter: 10 * time.Second})
-		require.NoError(t, err)
-		test(t, g)
-		require.NoError(t, g.Close())
-	})
-}
-
-func TestWhatRunsIsFoundInEveryCrew(t *testing.T) {
-	crewed(t, func(t *testing.T, g *Plain) {
-		one, two := g.parked(0), g.parked(len(g.crews)-1)
-		require.Equal(t, 2, g.underWay())
-		g.untrack(one)
-		require.Equal(t, 1, g.underWay())
-		g.untrack(one) // twice does nothing
-		g.untrack(two)
-		require.Zero(t, g.underWay())
-	})
-}
-
-func TestCloseCancelsWhatRunsInEveryCrewAndWhatBeginsLater(t *testing.T) {
-	crewed(t, func(t *testing.T, g *Plain) {
-		one, two := g.parked(0), g.parked(len(g.crews)-1)
-		require.NoError(t, one.Err())
-		g.stop()
-		late := g.parked(1)
-		for _, a := range []*attempt{one, two, late} {
-			require.ErrorIs(t, context.Cause(a), ErrClosed)
-			g.untrack(a)
-		}
-	})
-}
-
-func TestStuckIsSaidInTimeWhicheverCrewRunsIt(t *testing.T) {
-	crewed(t, func(t *testing.T, g *Plain) {
-		start := time.Now()
-		var at []time.Duration
-		cancel := g.Listen(func(event.Event) { at = append(at, time.Since(start)) }, event.Stuck)
-		defer cancel()
-		g.mindStuck()
-		last := len(g.crews) - 1
-		var stuck []*attempt
-		for _, in := range []int{last, 0, last} {
-			stuck = append(stuck, g.parked(in))
-			time.Sleep(time.Second)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Equal(t, []time.Duration{10 * time.Second, 11 * time.Second, 12 * time.Second}, at)
-		for _, a := range stuck {
-			g.untrack(a)
-		}
-	})
-}
 
 // tracked is a request with an attempt.
 func tracked() *request {
 	r := new(request)
 	r.class.Store(&class{att: new(attempt)})
 	return r
+}
+
+// A crew is what one goroutine writes while others write their own.
+func TestACrewFillsACacheLine(t *testing.T) {
+	require.Zero(t, unsafe.Sizeof(crew{})%64)
 }
 
 // A worker of another crew that has finished takes what was granted there.

@@ -36,7 +36,7 @@ func (c *core) retireNow() bool {
 	if c.stage != open || c.evicted() || c.paused || c.queue.Len()+c.backoffs > 0 {
 		return false
 	}
-	running := c.underWay()
+	running := c.attempts.len()
 	if c.reclaim(); running > 0 || c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
 		return false
 	}

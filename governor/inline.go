@@ -152,11 +152,8 @@ func (c *core) tooLate(in *inlineCall, now int64) bool {
 // admitted passes limits, breaker and commit, and begins what needs no place.
 func (i *inlined[S, C]) admitted() bool {
 	c, in := i.core, i.in
-	if i.lax = c.gate.lax.Load() && in.ask.Cost <= 1; !i.lax {
-		if c.breaker != nil && c.breaker.Ready(c.gate.time(in.began)) != nil {
-			return false // before the limits: a call that it refuses is to cost nothing
-		}
-		if i.charged = c.gate.takeNow(in); !i.charged {
+	if i.lax = !i.charged && c.gate.passes(int(in.ask.cost())); !i.lax && !i.charged {
+		if i.charged = c.pays(in); !i.charged {
 			return false
 		}
 	}
@@ -184,6 +181,14 @@ func (i *inlined[S, C]) admitted() bool {
 	return true
 }
 
+// pays takes from the limits for a call, if they and the breaker let it pass.
+func (c *core) pays(in *inlineCall) bool {
+	if c.breaker != nil && c.breaker.Ready(c.gate.time(in.began)) != nil {
+		return false // before the limits: a call that it refuses is to cost nothing
+	}
+	return c.gate.takeNow(in)
+}
+
 // mindStuck sees to it that the actor looks for what is stuck.
 func (c *core) mindStuck() {
 	if c.stuckAfter > 0 && !c.timed.Load() && c.timed.CompareAndSwap(false, true) {
@@ -191,61 +196,14 @@ func (c *core) mindStuck() {
 	}
 }
 
-// express starts a submitted request on a worker without asking the actor, under the
-// conditions of the fast path, and reports whether it did. What follows, the commit
-// included, is as if the actor had granted it.
-func (c *core) express(r *request, now int64) bool {
-	w := &c.gate.word
-	if r.flags&(keepConn|stream) != 0 || c.actorOnly || c.observe {
-		return false
-	}
-	if c.breaker != nil && (!w.calm() || c.breaker.Ready(c.gate.time(now)) != nil) {
-		return false
-	}
-	if ok, _ := w.admit(c.slots); !ok {
-		return false
-	}
-	var ls lease
-	starts := false
-	defer func() { // also when a function of the user's ends this
-		if !starts {
-			unused(ls)
-			c.releaseSlot(nil, false)
-		}
-	}()
-	if r.ctx.Err() != nil { // by whose slot it is; the actor says so
-		return false
-	}
-	if c.pool != nil {
-		lent, ok := c.pool.lend(r.sel().value)
-		if !ok { // who has to open one is sent by the actor
-			return false
-		}
-		ls = lent
-	}
-	l := r.lane()
-	a, sc := c.attempt(r, l, ls), l.scopes()
-	if starts = c.gate.enter(now, &sc, a, false); !starts {
-		return false
-	}
-	r.seq = c.door.number()
-	r.status.move(Running, 0) // nobody knows of it yet
-	c.count.submitted.Add(1)
-	if c.bus.Active() {
-		c.used.Store(true)
-		c.emitFor(r, event.Submitted, 0, 0, nil)
-	}
-	c.start(a, now, a.near())
-	c.mindStuck() // after that: see stuck
-	return true
-}
-
 // announce tells of an inline call that starts.
 func (c *core) announce(in *inlineCall) {
 	a := in.attempt()
 	c.used.Store(true)
-	c.emit(event.Event{Kind: event.Submitted, Request: a.r.seq})
-	c.emit(event.Event{Kind: event.Started, Request: a.r.seq, Attempt: 1})
+	if in.launched() == nil { // else that was told when it was
+		c.emitFor(a.r, event.Submitted, 0, 0, nil)
+	}
+	c.emitFor(a.r, event.Started, 1, time.Duration(in.began-a.r.enqueued), nil)
 	if c.bus.Wants(event.Depleted) && c.taken() >= c.slots {
 		c.wakeUp()
 	}

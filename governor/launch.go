@@ -6,13 +6,15 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/pool"
 )
 
 // launched is a submitted request that starts at once, with the call that it then is:
-// one allocation holds both. It has its slot, and its connection, from the beginning; a
-// worker runs it as Do runs a call on its caller's goroutine, and it is settled as such
-// a one. So it costs an attempt only if it does not go well.
+// one allocation holds both. It has its slot, its connection, and what it takes from the
+// limits, from the beginning; a worker runs it as Do runs a call on its caller's goroutine,
+// and it is settled as such a one. So it costs an attempt only if it does not go well, or
+// somebody listens.
 type launched[S comparable, C, R any] struct {
 	closure[C, R]
 	in   inlineCall
@@ -20,17 +22,15 @@ type launched[S comparable, C, R any] struct {
 	cell *cell // from the moment a worker takes it
 }
 
-// launches reports whether a submitted request can probably be launched. What has to ask
-// a limit is not: it might have to wait, and that would be known to its worker only.
+// launches reports whether a submitted request can probably be launched.
 func (c *core) launches(ctx context.Context, ask *Ask) bool {
-	return ctx != nil && c.gate.word.likely(c.slots) && c.gate.lax.Load() && ask.Cost <= 1 &&
-		!c.observe && !c.bus.Active() && c.healthy(ctx, ask)
+	return ctx != nil && c.gate.word.likely(c.slots) && !c.observe && c.healthy(ctx, ask)
 }
 
 // launch starts t if nothing speaks against it, and reports whether it did. Otherwise it
 // has left nothing behind.
 func (t *launched[S, C, R]) launch(ctx context.Context, g *Governor[S, C], sel S) bool {
-	c, r := g.core, &t.request
+	c, r, in := g.core, &t.request, &t.in
 	s := g.names.peek(sel)
 	if s == nil {
 		return false // who gets it a name says what is wrong with it
@@ -52,34 +52,37 @@ func (t *launched[S, C, R]) launch(ctx context.Context, g *Governor[S, C], sel S
 	if ok, _ := c.gate.word.admit(c.slots); !ok {
 		return false
 	}
+	lent, starts := false, false
+	defer func() { // also when a function of the user's ends this
+		if starts {
+			return
+		}
+		if lent {
+			t.loan.Unused()
+		}
+		c.releaseSlot(nil, false)
+	}()
 	if g.conns != nil {
-		lent := false
-		defer func() { // also when it panics
-			if !lent {
-				c.releaseSlot(nil, false)
-			}
-		}()
 		if t.loan, lent = g.conns.Lend(sel); !lent {
 			return false
 		}
 	}
-	r.seq = c.door.number() // now, so that what comes back is in its place
-	t.in = inlineCall{Context: (*launchContext)(r), sel: s, ask: &g.ask}
+	*in = inlineCall{Context: (*launchContext)(r), sel: s, ask: &g.ask, began: r.enqueued}
+	if !c.gate.passes(r.price()) {
+		if !c.pays(in) {
+			return false
+		}
+		r.flags |= paid
+	}
+	starts = true
+	r.seq = c.door.number()           // now, so that what comes back is in its place
 	r.status.move(Running, launching) // nobody knows of it yet
+	if c.bus.Active() {
+		c.used.Store(true)
+		c.emitFor(r, event.Submitted, 0, 0, nil)
+	}
 	c.enlist(r, home(unsafe.Pointer(t))&(len(c.crews)-1))
 	return true
-}
-
-// enlist has a worker of the crew with number at launch r.
-func (c *core) enlist(r *request, at int) {
-	w := &c.crews[at]
-	w.mu.Lock()
-	w.launching++
-	fresh := c.push(w, r)
-	w.mu.Unlock()
-	if fresh {
-		go w.work()
-	}
 }
 
 // begin runs t on a worker, as inline does a call.
@@ -87,7 +90,7 @@ func (t *launched[S, C, R]) begin(c *core) {
 	r, in := &t.request, &t.in
 	call := inlined[S, C]{
 		core: c, in: in, cell: t.cell, stage: entering,
-		loan: t.loan, conn: t.loan != (pool.Loan[S, C]{}),
+		loan: t.loan, conn: t.loan != (pool.Loan[S, C]{}), charged: r.flags&paid != 0,
 	}
 	in.seq, in.began = c.gate.seq.Load(), c.now() // in this order, and before others look at in
 	r.mu.Lock()
@@ -151,7 +154,7 @@ func (i *inlined[S, C]) retract(r *request, why outcomeKind) {
 	if !known {
 		a = &attempt{
 			core: c, r: r, key: r.lane(), cost: int32(r.price()), n: 1,
-			granted: r.enqueued, lax: !i.charged, charged: i.charged, taken: i.in.began,
+			granted: r.enqueued, lax: !i.charged, charged: i.charged, taken: r.enqueued,
 		}
 		a.class = class{a.key, a}
 		m.att, m.ended = a, true
@@ -171,7 +174,7 @@ func (i *inlined[S, C]) retract(r *request, why outcomeKind) {
 	r.sel().refs.Add(1) // until it is complete
 	r.class.Store(&a.class)
 	c.count.submitted.Add(1)
-	c.track(a, first, true)
+	c.track(a, true)
 	i.cell.call.Store(nil)
 	a.out = outcome{kind: why}
 	c.settle(a)

@@ -461,20 +461,117 @@ func TestDropOldestKnowsWhatWasLaunched(t *testing.T) {
 	})
 }
 
-// Who listens hears of every step: then nothing is launched.
-func TestNothingIsLaunchedWhileSomebodyListens(t *testing.T) {
+// Who listens hears of every step, in time.
+func TestLaunchedRequestTellsOfItsSteps(t *testing.T) {
 	direct(t, onPool(), func(t *testing.T, g *Governor[string, int]) {
 		opened(t, g)
-		stop := g.Listen(func(event.Event) {}, event.Started)
-		req := Submit(t.Context(), g, "", answer)
-		_, launched := req.task.(flight)
-		require.False(t, launched)
+		type told struct {
+			kind event.Kind
+			at   time.Duration
+			d    time.Duration
+			seq  bool
+		}
+		start, first := time.Now(), uint64(0)
+		var all []told
+		stop := g.Listen(func(e event.Event) {
+			if first == 0 {
+				first = e.Request
+			}
+			all = append(all, told{e.Kind, e.Time.Sub(start), e.Delay, e.Request == first && first != 0})
+		}, event.Submitted, event.Started, event.AttemptEnded, event.Completed)
+		begin := g.delayed()
+		req := Submit(t.Context(), g, "", func(context.Context, int) (int, error) { time.Sleep(time.Second); return 42, nil })
+		require.NotNil(t, req.task.(flight))
+		time.Sleep(time.Millisecond)
+		begin()
 		_, err := req.Result(t.Context())
 		require.NoError(t, err)
+		synctest.Wait()
 		stop()
+		require.Equal(t, []told{
+			{event.Submitted, 0, 0, true},
+			{event.Started, time.Millisecond, time.Millisecond, true},
+			{event.AttemptEnded, time.Second + time.Millisecond, time.Second, true},
+			{event.Completed, time.Second + time.Millisecond, 0, true},
+		}, all)
 		unharmed(t, g)
 	})
 }
+
+// What it takes from the limits it takes once, when it is submitted, and gets back what it
+// did not use.
+func TestLaunchedRequestPaysTheLimits(t *testing.T) {
+	answers := func(err error) func(context.Context, int) (int, error) {
+		return func(context.Context, int) (int, error) { return 0, err }
+	}
+	for name, tt := range map[string]struct {
+		meanwhile func(g *Governor[string, int], req *Request[int])
+		fn        func(ctx context.Context, _ int) (int, error)
+		want      error
+		left      int // of ten permits, of which it takes three
+	}{
+		"well":      {fn: answers(nil), left: 7},
+		"failed":    {fn: answers(errBroken), want: errBroken, left: 7},
+		"settled":   {fn: func(ctx context.Context, _ int) (int, error) { return 0, Settle(ctx, 1) }, left: 9},
+		"cancelled": {func(_ *Governor[string, int], req *Request[int]) { req.Cancel() }, never, context.Canceled, 7},
+		"later":     {func(g *Governor[string, int], _ *Request[int]) { g.Learn(throttle.Signal{Delay: time.Second}) }, answers(nil), nil, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, l := onPool(), &ledger{left: 100}
+			cfg.Limits = []Limit{{Limiter: l}}
+			direct(t, cfg, func(t *testing.T, g *Governor[string, int]) {
+				opened(t, g)
+				l.left = 10
+				begin := g.delayed()
+				req := Submit(t.Context(), g.With(Ask{Cost: 3}), "", tt.fn)
+				require.NotNil(t, req.task.(flight))
+				require.EqualValues(t, 7, l.left, "at once")
+				if tt.meanwhile != nil {
+					tt.meanwhile(g, req)
+				}
+				begin()
+				_, err := req.Result(t.Context())
+				require.ErrorIs(t, err, tt.want)
+				synctest.Wait()
+				require.Equal(t, tt.left, l.left)
+				unharmed(t, g)
+			})
+		})
+	}
+}
+
+// What the limits do not let pass at once is queued.
+func TestNothingIsLaunchedThatALimitKeepsBack(t *testing.T) {
+	cfg, l := onPool(), &ledger{left: 2}
+	cfg.Limits = []Limit{{Limiter: l}}
+	direct(t, cfg, func(t *testing.T, g *Governor[string, int]) {
+		opened(t, g)
+		req := Submit(t.Context(), g.With(Ask{Cost: 3}), "", never)
+		_, launched := req.task.(flight)
+		require.False(t, launched)
+		synctest.Wait()
+		require.Equal(t, Queued, req.State())
+		req.Cancel()
+		_, err := req.Result(t.Context())
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 1, l.left)
+		unharmed(t, g)
+	})
+}
+
+// ledger is a limit whose permits do not come back by themselves.
+type ledger struct{ left int }
+
+func (l *ledger) Wait(_ time.Time, _ string, n int) time.Duration {
+	if n <= l.left {
+		return 0
+	}
+	return time.Hour
+}
+func (l *ledger) Take(_ time.Time, _ string, n int)         { l.left -= n }
+func (l *ledger) Settle(_ time.Time, _ string, n, used int) { l.left += n - used }
+func (*ledger) Accepted(_, _ time.Time, _ string)           {}
+func (*ledger) Refused(_, _ time.Time, _ string)            {}
 
 // The wait for a worker counts, too, when the call does not go well.
 func TestWaitForAWorkerIsCountedOfFailures(t *testing.T) {

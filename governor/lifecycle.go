@@ -147,10 +147,8 @@ var errClosing error = &executed{ErrClosed}
 func (c *core) stop() {
 	var cancels []func(cause error) // called under no lock: contexts have children of the user's
 	c.stopping.Store(true)
-	for q := range c.running {
-		for a := q.head; a != nil; a = a.next {
-			cancels = append(cancels, a.cancel)
-		}
+	for a := range c.attempts.all {
+		cancels = append(cancels, a.cancel)
 	}
 	for in := range c.cells.running {
 		if !in.waits() { // else it does not start any more
@@ -189,10 +187,8 @@ func (c *core) abandon() int {
 			over = append(over, r)
 		}
 	}
-	for q := range c.running {
-		for a := q.head; a != nil; a = a.next {
-			left = append(left, a)
-		}
+	for a := range c.attempts.all {
+		left = append(left, a)
 	}
 	for _, a := range left {
 		if c.finish(a.r, a.n, ErrAbandoned, true) {
@@ -227,7 +223,7 @@ func (c *core) ended() bool {
 	// has done either.
 	c.reclaim()
 	used := c.gate.word.used()
-	running := c.underWay()
+	running := c.attempts.len()
 	for range c.cells.running {
 		running++
 	}

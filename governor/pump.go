@@ -95,7 +95,7 @@ func (c *core) serve(l *lane, now int64) {
 	if c.stuckAfter > 0 && c.nextStuck == forever {
 		c.nextStuck = add(now, c.stuckAfter)
 	}
-	c.start(a, now, first)
+	c.start(a, now)
 }
 
 // admits reports whether cooldowns, breaker and limits let r pass, and if not takes

@@ -107,6 +107,7 @@ const (
 	stream
 	dated       // it has a latest start: hist.startBy, or
 	ctxDeadline // its context's deadline
+	paid        // of one that was launched: the limits were charged
 )
 
 // place is where the actor keeps a request.

@@ -1,19 +1,36 @@
 package governor
 
 import (
+	"sync"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
 )
 
-// attempts is an intrusive list of attempts.
+// attempts are those under way, from the grant to the release of the slot, in order of
+// grant; calls that are only in their cells are none.
 type attempts struct {
+	// mu guards what follows. It is held for a few assignments, and for a look at all.
+	mu         sync.Mutex
 	head, tail *attempt
 	n          int
 }
 
+// track adds a to what is under way, for a worker to run unless it is attended.
+func (c *core) track(a *attempt, attended bool) {
+	c.attempts.add(a)
+	if c.stopping.Load() { // else stop looks later, and finds a
+		a.cancel(errClosing)
+	}
+	if !attended {
+		c.enlist(a.r, first)
+	}
+}
+
 // add adds a as the latest.
 func (q *attempts) add(a *attempt) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	a.prev, a.next = q.tail, nil
 	if q.tail == nil {
 		q.head = a
@@ -34,10 +51,7 @@ func (c *core) untrack(a *attempt) {
 		}
 		return
 	}
-	w := a.crew()
-	w.mu.Lock()
-	w.running.remove(a)
-	w.mu.Unlock()
+	c.attempts.remove(a)
 	c.untracked()
 }
 
@@ -50,6 +64,8 @@ func (c *core) untracked() {
 
 // remove takes a out, unless it is out.
 func (q *attempts) remove(a *attempt) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if a.prev == nil && q.head != a {
 		return
 	}
@@ -67,26 +83,19 @@ func (q *attempts) remove(a *attempt) {
 	q.n--
 }
 
-// running yields the crews one after the other, each under its mutex: an attempt that
-// begins or ends meanwhile may be seen or not.
-func (c *core) running(yield func(*attempts) bool) {
-	for i := range c.crews {
-		w := &c.crews[i]
-		w.mu.Lock()
-		more := yield(&w.running)
-		w.mu.Unlock()
-		if !more {
-			return
-		}
+// all yields them under the mutex: one that begins or ends meanwhile may be seen or not.
+func (q *attempts) all(yield func(*attempt) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for a := q.head; a != nil && yield(a); a = a.next {
 	}
 }
 
-// underWay returns how many attempts there are.
-func (c *core) underWay() (n int) {
-	for q := range c.running {
-		n += q.n
-	}
-	return n
+// len returns how many there are.
+func (q *attempts) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.n
 }
 
 // stuck reports attempts that run for longer than StuckAfter, each once, and
@@ -101,16 +110,14 @@ func (c *core) stuck(now int64) int64 {
 	var stuck []event.Event
 	c.nextStuck = forever
 	inline := c.timed.Swap(false) // before the look: what starts from here on sets it again
-	for q := range c.running {
-		for a := q.head; a != nil; a = a.next {
-			if at := add(a.granted, c.stuckAfter); at > now {
-				c.nextStuck = min(c.nextStuck, at) // the list is in order of grant
-				break
-			}
-			if !a.reported {
-				a.reported = true
-				stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
-			}
+	for a := range c.attempts.all {
+		if at := add(a.granted, c.stuckAfter); at > now {
+			c.nextStuck = at // they are in order of grant
+			break
+		}
+		if !a.reported {
+			a.reported = true
+			stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
 		}
 	}
 	if inline {

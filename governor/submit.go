@@ -210,9 +210,6 @@ func (c *core) admit(r *request, ask *Ask) error {
 	if by := r.startBy(); by < now {
 		return &LateError{By: c.gate.time(by), Could: c.gate.time(now)}
 	}
-	if c.express(r, now) {
-		return nil
-	}
 	if err := c.door.enter(r); err != nil {
 		return err
 	}
