@@ -21,7 +21,8 @@ type Config struct {
 	// Governors returns the governors to show: see Of and OfGroup; those of all hosts
 	// of an httpx.Transport are its Governors. It is called once a second, on one
 	// goroutine at a time, and should be quick. One that is not returned any more is
-	// forgotten. It may be nil when there are Peers.
+	// forgotten; while it panics, those stay that were there. It may be nil when there
+	// are Peers.
 	Governors func() []governor.Handle
 
 	// Process is the name of this process on the pages of its peers. "" means that of
@@ -57,7 +58,8 @@ type Config struct {
 	// begin when the page is opened.
 	OnDemand bool
 
-	// Logger gets a record of each action, done or refused. nil discards.
+	// Logger gets a record of each action, done or refused, and of each panic of
+	// Governors, or of what a governor asks. nil discards.
 	Logger *slog.Logger
 }
 

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -143,7 +144,7 @@ func (e *entry) noted(d *Dashboard, ev event.Event) {
 		Scope: e.texts.clean(ev.Scope), Delay: ms(ev.Delay), Until: ev.Until, Source: e.texts.clean(ev.Source), Count: 1,
 	}
 	if ev.Err != nil {
-		told.Error = e.texts.clean(ev.Err.Error())
+		told.Error = e.texts.clean(fmt.Sprint(ev.Err)) // which survives what is no error but a nil pointer to one
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

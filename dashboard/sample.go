@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -65,8 +66,8 @@ func (d *Dashboard) freshen() {
 
 // list takes in new governors and lets go of those that are not listed any more.
 func (d *Dashboard) list() {
-	all := d.cfg.Governors()
-	if slices.Equal(all, d.all) {
+	var all []governor.Handle
+	if !d.survives("Config.Governors", func() { all = d.cfg.Governors() }) || slices.Equal(all, d.all) {
 		return
 	}
 	d.all = slices.Clone(all)
@@ -98,6 +99,18 @@ func (d *Dashboard) list() {
 	for _, gone := range had {
 		gone.stop()
 	}
+}
+
+// survives calls fn, which may panic without harm to others, and reports whether it
+// returned.
+func (d *Dashboard) survives(what string, fn func()) (returned bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.cfg.Logger.Error("dashboard: "+what+" panicked", "panic", d.texts.clean(fmt.Sprint(p)))
+		}
+	}()
+	fn()
+	return true
 }
 
 // unique returns name, or that with a number.
@@ -133,7 +146,10 @@ func (d *Dashboard) sample(point bool) {
 	for _, e := range all {
 		if point || e.dirty.Swap(false) {
 			e.dirty.Store(false)
-			e.sampled(e.handle.Stats(), tick, point)
+			var s governor.Stats
+			if d.survives("Stats of "+e.id, func() { s = e.handle.Stats() }) { // a breaker is the user's
+				e.sampled(s, tick, point)
+			}
 		}
 	}
 	if point && watched {

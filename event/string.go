@@ -1,6 +1,7 @@
 package event
 
 import (
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ func (e *Event) fields() (all []slog.Attr) {
 	add(!e.Until.IsZero(), slog.Time("until", e.Until))
 	add(e.Source != "", slog.String("source", e.Source))
 	if e.Err != nil {
-		all = append(all, slog.String("err", e.Err.Error()))
+		all = append(all, slog.String("err", fmt.Sprint(e.Err)))
 	}
 	return all
 }

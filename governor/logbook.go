@@ -2,6 +2,7 @@ package governor
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -69,7 +70,7 @@ func (l *logbook) write(e event.Event) {
 		attrs = append(attrs, slog.String("source", e.Source))
 	}
 	if e.Err != nil {
-		attrs = append(attrs, slog.String("err", e.Err.Error()))
+		attrs = append(attrs, slog.String("err", fmt.Sprint(e.Err)))
 	}
 	l.logger.LogAttrs(context.Background(), level, e.Kind.String(), attrs...)
 }

@@ -3,6 +3,7 @@ package governor
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -198,7 +199,7 @@ const (
 func breakerStats(b breaker.Circuit, now time.Time) *BreakerStats {
 	s, err := &BreakerStats{}, b.Ready(now)
 	if s.Refusing = err != nil; err != nil {
-		s.Answer = err.Error()
+		s.Answer = fmt.Sprint(err) // the breaker is the user's, and so is its error
 	}
 	if teller, ok := b.(interface{ Stats() breaker.Stats }); ok {
 		s.Stats = teller.Stats()

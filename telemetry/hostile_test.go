@@ -18,6 +18,7 @@ import (
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/policy"
 	"github.com/flyball-go/flyball/telemetry"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -203,5 +204,38 @@ func TestEachAttemptOfAStreamBeginsAndEnds(t *testing.T) {
 			"16s flyball.attempt.started", "17s flyball.stream.first_item", "17s flyball.attempt.ended",
 		}, got)
 		require.Equal(t, 15.0, attrs(spans.Ended()[0].Events()[2].Attributes)["flyball.waited"])
+	})
+}
+
+// nilError is an error that is a nil pointer: none of its methods can be called.
+type nilError struct{ text string }
+
+func (e *nilError) Error() string             { return e.text }
+func (e *nilError) ErrorType() string         { return e.text }
+func (e *nilError) Refused() bool             { return e.text != "" }
+func (e *nilError) RetryAfter() time.Duration { return time.Duration(len(e.text)) }
+
+// What a call ends with is the caller's, whether or not a span can say it.
+func TestAnErrorOfWhichMethodsPanicIsTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel, spans := traced(t)
+		g := plain(t, governor.PlainConfig{Name: "acme"})
+		fails := func(context.Context) (int, error) { return 0, (*nilError)(nil) }
+		_, err := telemetry.Do(t.Context(), tel, g, "", governor.Func(fails))
+		require.IsType(t, (*nilError)(nil), errors.Unwrap(err), "%T", err)
+		require.Zero(t, g.Stats().Panics)
+
+		g.Pause()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		req := telemetry.Submit(ctx, tel, g, "", governor.Func(func(context.Context) (int, error) { return 1, nil }))
+		synctest.Wait()
+		cancel((*nilError)(nil))
+		_, err = req.Result(t.Context())
+		require.Error(t, err)
+
+		_, err = policy.Do(t.Context(), policy.Chain(tel.Span("x")), fails)
+		require.IsType(t, (*nilError)(nil), err)
+		synctest.Wait()
+		require.Len(t, spans.Ended(), 3)
 	})
 }

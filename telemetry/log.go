@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"go.opentelemetry.io/otel/trace"
@@ -70,7 +71,7 @@ func attrs(e event.Event) (all []slog.Attr) {
 	add(!e.Until.IsZero(), slog.Time("until", e.Until))
 	add(e.Source != "", slog.String("source", e.Source))
 	if e.Err != nil {
-		all = append(all, slog.String("err", e.Err.Error()))
+		all = append(all, slog.String("err", fmt.Sprint(e.Err)))
 	}
 	return all
 }

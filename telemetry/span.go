@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"reflect"
 	"sync"
@@ -167,7 +168,7 @@ func (r *request) started() int {
 func (r *request) ended(n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	with := because(err, keyAttempt.Int(n)) // first: an error of which a method panics is not kept
+	with := because(err, keyAttempt.Int(n))
 	r.since, r.last = time.Now(), err
 	r.span.AddEvent(eventEnded, trace.WithTimestamp(r.since), trace.WithAttributes(with...))
 }
@@ -183,9 +184,23 @@ func (r *request) waited(now time.Time, more ...attribute.KeyValue) {
 // because returns attributes, and what says err.
 func because(err error, with ...attribute.KeyValue) []attribute.KeyValue {
 	if err != nil {
-		with = append(with, keyError.String(text(err.Error(), maxError)), semconv.ErrorType(err))
+		with = append(with, keyError.String(words(err)), kindOf(err))
 	}
 	return with
+}
+
+// words is what err says. An Error method is the user's, and may panic, as that of a nil
+// pointer: fmt says so then.
+func words(err error) string { return text(fmt.Sprint(err), maxError) }
+
+// kindOf is semconv.ErrorType, or the type's name when that asks a method which panics.
+func kindOf(err error) (kind attribute.KeyValue) {
+	defer func() {
+		if recover() != nil {
+			kind = semconv.ErrorTypeKey.String(fmt.Sprintf("%T", err))
+		}
+	}()
+	return semconv.ErrorType(err)
 }
 
 // given reports whether err is what the last attempt ended with: then nothing waited
@@ -205,7 +220,9 @@ func (r *request) finish(err error) {
 	if err == nil {
 		return
 	}
-	r.span.SetAttributes(semconv.ErrorType(err))
+	r.span.SetAttributes(kindOf(err))
+	r.span.SetStatus(codes.Error, words(err))
+	defer func() { _ = recover() }() // of a method of err's: then it says nothing
 	if governor.IsRefused(err) {
 		r.span.SetAttributes(keyRefused.Bool(true))
 	}
@@ -215,7 +232,6 @@ func (r *request) finish(err error) {
 	}](err); ok {
 		r.span.SetAttributes(keyRetryIn.Float64(later.RetryAfter().Seconds()))
 	}
-	r.span.SetStatus(codes.Error, text(err.Error(), maxError))
 }
 
 // Span is a layer for chains of policies that are used alone, outermost: a span
@@ -237,8 +253,8 @@ func (s *spans) Wrap(next policy.Handler) policy.Handler {
 		defer span.End()
 		err := c.WithContext(ctx, next)
 		if err != nil {
-			span.SetAttributes(semconv.ErrorType(err))
-			span.SetStatus(codes.Error, text(err.Error(), maxError))
+			span.SetAttributes(kindOf(err))
+			span.SetStatus(codes.Error, words(err))
 		}
 		return err
 	}
