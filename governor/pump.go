@@ -66,7 +66,9 @@ func (c *core) serve(l *lane, now int64) {
 				c.drop(r, err)
 				return
 			}
-			c.emit(event.Event{Kind: event.PoolWait, Request: r.seq, Source: l.sel.name})
+			if r.first(toldPool) {
+				c.emit(event.Event{Kind: event.PoolWait, Request: r.seq, Source: l.sel.name})
+			}
 			until := int64(forever)
 			if at := c.pool.notBefore(l.sel.value); !at.IsZero() && int64(at.Sub(c.gate.base)) > now {
 				until = int64(at.Sub(c.gate.base))
@@ -91,6 +93,7 @@ func (c *core) serve(l *lane, now int64) {
 		c.gate.word.grant(c.slots) // only the actor grants, and it saw a free slot
 	}
 	a.waited = int32(c.queue.started(l))
+	r.flags &^= toldLimit | toldPool // a later attempt may wait once more
 	c.leave(r)
 	if c.stuckAfter > 0 && c.nextStuck == forever {
 		c.nextStuck = add(now, c.stuckAfter)
@@ -144,7 +147,7 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 		c.awaitConn(l, sc, forever)
 	case per == throttle.Host && c.onlyOpening(sc, r, now, opening):
 		c.awaitConn(l, sc, add(now, wait))
-		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
+		c.limitTold(r, sc[per], wait)
 	case per == throttle.Host:
 		if c.hostAt = add(now, wait); c.hostAt != c.hostTold {
 			c.hostTold = c.hostAt
@@ -152,9 +155,17 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 		}
 	default:
 		c.queue.WaitInLine(&l.sched, sc[per], add(now, wait), wait)
-		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
+		c.limitTold(r, sc[per], wait)
 	}
 	return false
+}
+
+// limitTold tells once of a request that a limit keeps it back, however often it is asked
+// again.
+func (c *core) limitTold(r *request, sc throttle.Scope, wait time.Duration) {
+	if r.first(toldLimit) {
+		c.emit(event.Event{Kind: event.LimitRefused, Scope: sc.String(), Delay: wait})
+	}
 }
 
 // onlyOpening reports whether r waits for the limits just because it has to open a

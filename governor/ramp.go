@@ -165,6 +165,9 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 			st.at = add(now, idleScope)
 			g.timers.Fix(st)
 		default:
+			if st.phase == ramping && !st.told { // it was over at once
+				emit(event.Ramp, st)
+			}
 			g.end(st)
 			emit(event.Resumed, st)
 		}
@@ -225,7 +228,7 @@ func (g *gate) news(buf []*scope, emit func(event.Kind, *scope), owed func(debt)
 			last = max(last, st.until)
 		}
 		st.later = false
-		if ramps := st.phase == ramping; ramps != st.told {
+		if ramps := st.phase == ramping; ramps != st.told && !st.ended {
 			if st.told = ramps; ramps {
 				emit(event.Ramp, st)
 			}

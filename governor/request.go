@@ -108,7 +108,16 @@ const (
 	dated       // it has a latest start: hist.startBy, or
 	ctxDeadline // its context's deadline
 	paid        // of one that was launched: the limits were charged
+	toldLimit   // that a limit keeps it back; the actor's, until it is granted
+	toldPool    // that it waits for a connection; likewise
 )
+
+// first reports whether f was not set, and sets it.
+func (r *request) first(f flags) bool {
+	was := r.flags&f != 0
+	r.flags |= f
+	return !was
+}
 
 // place is where the actor keeps a request.
 type place uint8

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -287,6 +288,9 @@ func (s *Stats) busiest(level throttle.Level) (keys []string) {
 func (l *limit) tell(now time.Time, key string) (rate float64, quota *throttle.Quota) {
 	if r, ok := l.Limiter.(limiter.Rater); ok {
 		rate = r.Rate(now, key)
+		if !(rate > 0) || math.IsInf(rate, 0) { // NaN, too: JSON has no word for it
+			rate = 0
+		}
 	}
 	if g, ok := l.Limiter.(limiter.Gauge); ok {
 		if q, known := g.Quota(now, key); known {

@@ -17,6 +17,9 @@ import (
 // use by several goroutines. They may use the pool, but must not call its Close,
 // which would wait for them; Shutdown they may.
 type Config[S comparable, C any] struct {
+	// Name is the pool's in events; in a governor it is the governor's.
+	Name string
+
 	// Open makes a connection. Required. Its ctx has the values of the ctx given
 	// to Conn or Acquire but not its end: an Open whose caller has left goes on,
 	// and its connection becomes an idle one. The ctx ends after OpenTimeout and

@@ -31,7 +31,7 @@ func (p *Pool[S, C]) emit(kind event.Kind, sel S, took time.Duration, err error)
 		return
 	}
 	if <-start(func() error {
-		p.cfg.OnEvent(event.Event{Time: time.Now(), Kind: kind, Source: fmt.Sprint(sel), Delay: took, Err: err})
+		p.cfg.OnEvent(event.Event{Time: time.Now(), Name: p.cfg.Name, Kind: kind, Source: fmt.Sprint(sel), Delay: took, Err: err})
 		return nil
 	}) != nil {
 		p.panics.Add(1)
