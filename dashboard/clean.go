@@ -43,7 +43,13 @@ func (t *texts) clean(s string) string {
 }
 
 func cleaned(s string) string {
-	s = strings.ToValidUTF8(s[:min(len(s), readTo)], "")
+	if len(s) > readTo {
+		s = s[:readTo]
+		if i := strings.LastIndexAny(s, " \t\n"); i > 0 {
+			s = s[:i] // of a key that was cut off the rest may not look like one
+		}
+	}
+	s = strings.ToValidUTF8(s, "")
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) { // line ends, and what turns the direction of writing
 			return ' '
@@ -53,6 +59,7 @@ func cleaned(s string) string {
 	for _, x := range secrets {
 		s = x.form.ReplaceAllString(s, x.by)
 	}
+	s = random.ReplaceAllStringFunc(s, withoutKey)
 	s = strings.TrimSpace(s)
 	n := 0
 	for i := range s {
@@ -69,15 +76,35 @@ var secrets = []struct {
 	form *regexp.Regexp
 	by   string
 }{
+	{regexp.MustCompile(`-----BEGIN [^-]*PRIVATE KEY-----.*`), "…"},
 	{regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)\b["']?\s*[:=].*`), "$1: …"},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}`), "$1 …"},
 	{regexp.MustCompile(`(://)[^\s/?#]*@`), "$1…@"},                                    // user and password of a URL
-	{regexp.MustCompile(`(://[^\s?#"'<>]*)[?#][^\s"'<>]*`), "$1?…"},                    // its query
+	{regexp.MustCompile(`((?:://|(?:^|[\s"'(])/)[^\s?#"'<>]*)[?#][^\s"'<>]*`), "$1?…"}, // its query
 	{regexp.MustCompile(`[^\s/:@"'(]+:[^\s"'/][^\s"']*@(\w*\(|[\w.-]+:\d|/)`), "…@$1"}, // of a database's name
-	{regexp.MustCompile(`(?i)\b([\w-]*(?:token|secret|passwd|password|pwd|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|credentials?|signature))\b(["']?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s"',;&]+)`), "$1$2…"},
+	{regexp.MustCompile(`(?i)\b(` + secretName + `)(["']?\s*[:=]\s*)` + value), "$1$2…"},
+	{regexp.MustCompile(`(?i)\b(` + secretName + `)(\s+(?:is\s+)?)("[^"]*"?|'[^']*'?)`), "$1$2…"}, // password "x"
+	{regexp.MustCompile(`(?i)\b(key)(["']\s*:\s*|=)` + value), "$1$2…"},                           // "key": is no word of a sentence, as key: may be
 	{regexp.MustCompile(`\b(?:sk|pk|rk|whsec|gh[a-z]|github_pat|glpat|xox[a-z]|ya29|AIza|hf|shp[a-z]{2})[-_.]?[\w-]*[\w.-]{16,}`), "…"},
 	{regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{12,}`), "…"},
 	{regexp.MustCompile(`\beyJ[\w-]{6,}\.[\w-]+(?:\.[\w-]*)?`), "…"},
+}
+
+const (
+	secretName = `[\w-]*(?:token|secret|passwd|password|pwd|passphrase|api[-_ ]?key|access[-_]?key|private[-_]?key|auth[-_]?key|credentials?|signature)|pass|auth|sig|sid|session[-_]?id`
+	value      = `("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s"',;&]+)`
+)
+
+// random is what most keys look like: long, of letters and digits, without a hyphen as
+// names have it.
+var random = regexp.MustCompile(`[0-9A-Za-z_]{24,}`)
+
+// withoutKey is s if it is only letters, or only digits, else what stands for a key.
+func withoutKey(s string) string {
+	if strings.ContainsAny(s, "0123456789") && strings.IndexFunc(s, unicode.IsLetter) >= 0 {
+		return "…"
+	}
+	return s
 }
 
 // cleanAll cleans every text in what v points to, and cuts every list to most: of what

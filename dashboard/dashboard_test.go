@@ -28,7 +28,9 @@ func newGovernor(t *testing.T, cfg governor.PlainConfig) *governor.Plain {
 	if cfg.Name == "" {
 		cfg.Name = "acme"
 	}
-	cfg.Vendor = governortest.Vendor{}
+	if cfg.Vendor == nil {
+		cfg.Vendor = governortest.Vendor{}
+	}
 	g, err := governor.New(cfg)
 	if err != nil {
 		t.Fatal(err)

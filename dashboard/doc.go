@@ -15,7 +15,9 @@
 // # Who may see it, and act
 //
 // The page reads. It says nothing of requests' contents; texts of vendors are
-// shortened, and what looks like a credential is taken out. It may still tell
+// shortened, and what looks like a credential is taken out. Selectors, tenants and
+// buckets are shown as they print: one that holds a credential needs a String method
+// that leaves it out. It may still tell
 // strangers more than they should know, tenants' names for one: put a handler that
 // knows its users around it, or listen on a loopback address.
 //

@@ -94,3 +94,23 @@ func TestAGovernorThatCannotBeAskedHidesNoOther(t *testing.T) {
 		}
 	})
 }
+
+// refuser is an adapter of one method: it does not say where a signal is from.
+type refuser struct{}
+
+func (refuser) DelayError(error) (time.Duration, bool) { return time.Hour, true }
+
+func TestACooldownWithoutASourceIsExplainedByItsError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGovernor(t, governor.PlainConfig{Vendor: refuser{}, MaxWait: -1})
+		d := newDashboard(t, dashboard.Config{Governors: dashboard.Of(g)})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		governor.Submit(ctx, g, "", governor.Func(func(context.Context) (int, error) { return 0, errors.New("slow down, token=abcdefgh") }))
+		time.Sleep(2 * time.Second)
+		told := get[dashboard.Detail](t, d, "/state.json?governor=acme")
+		if len(told.Cooldowns) != 1 || told.Cooldowns[0].Source != "slow down, token=…" {
+			t.Errorf("%+v", told.Cooldowns)
+		}
+	})
+}

@@ -74,6 +74,16 @@ func (j *journal) add(e Event, k event.Kind, tick uint64) {
 	j.events.push(noted{e, tick})
 }
 
+// said is the error that a vendor's last signal for a scope came with, "" if none is known.
+func (j *journal) said(scope string) string {
+	for i := j.events.len() - 1; i >= 0; i-- {
+		if e := j.events.at(i); e.Kind == event.Learned.String() && e.Scope == scope && e.Error != "" {
+			return e.Error
+		}
+	}
+	return ""
+}
+
 // since are the events that changed after a sample, the oldest first.
 func (j *journal) since(tick uint64) (all []Event) {
 	for i := range j.events.len() {

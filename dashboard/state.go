@@ -77,7 +77,7 @@ type Cooldown struct {
 	Length float64   `json:"length"` // as asked for; 0 when not known
 	Until  time.Time `json:"until"`
 	Kind   string    `json:"kind"`   // of the vendor's limit
-	Source string    `json:"source"` // in its words
+	Source string    `json:"source"` // in its words; else those of the error that it came with
 }
 
 // Detail is what state.json?governor=ID answers. With &since= and the Cursor of an

@@ -50,7 +50,7 @@ func (d *Dashboard) summaryLocked(e *entry, now time.Time, most int) Summary {
 		Queued: st.Queued, MaxQueue: st.MaxQueue, InFlight: st.InFlight, Workers: st.Workers,
 		Quota: quota(st), Started: st.Started, Succeeded: st.Succeeded, Limited: st.Limited, Failed: st.Failed, Episodes: st.Episodes,
 		CallP50: ms(st.RecentCall.P50), CallP99: ms(st.RecentCall.P99), WaitP99: ms(st.RecentWait.P99), Observe: st.Observe,
-		Cooling: st.CooldownCount, Cooldowns: d.cooldowns(st, now, most),
+		Cooling: st.CooldownCount, Cooldowns: d.cooldownsLocked(e, now, most),
 	}
 	if b := st.Breaker; b != nil {
 		s.Breaker, s.BreakerRefuses = b.State.String(), b.Refusing
@@ -110,9 +110,9 @@ func state(s *governor.Stats) string {
 	return "idle"
 }
 
-// cooldowns are those that end last, at most so many.
-func (d *Dashboard) cooldowns(s *governor.Stats, now time.Time, most int) []Cooldown {
-	all := s.Cooldowns
+// cooldownsLocked are those that end last, at most so many. The caller holds e.mu.
+func (d *Dashboard) cooldownsLocked(e *entry, now time.Time, most int) []Cooldown {
+	all := e.stats.Cooldowns
 	if len(all) > most || len(all) > 1 {
 		all = slices.Clone(all)
 		slices.SortStableFunc(all, func(a, b governor.CooldownStats) int {
@@ -122,9 +122,13 @@ func (d *Dashboard) cooldowns(s *governor.Stats, now time.Time, most int) []Cool
 	}
 	var told []Cooldown
 	for _, c := range all {
+		scope, source := d.texts.clean(c.Scope.String()), d.texts.clean(c.Signal.Source)
+		if source == "" { // as an adapter of one method leaves it
+			source = e.journal.said(scope)
+		}
 		told = append(told, Cooldown{
-			ID: d.nameOf(c.Scope), Scope: d.texts.clean(c.Scope.String()), Phase: c.Phase, Left: ms(c.Until.Sub(now)),
-			Length: ms(c.Signal.Delay), Until: c.Until, Kind: c.Signal.Kind.String(), Source: d.texts.clean(c.Signal.Source),
+			ID: d.nameOf(c.Scope), Scope: scope, Phase: c.Phase, Left: ms(c.Until.Sub(now)),
+			Length: ms(c.Signal.Delay), Until: c.Until, Kind: c.Signal.Kind.String(), Source: source,
 		})
 	}
 	return told

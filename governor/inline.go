@@ -165,7 +165,7 @@ func (i *inlined[S, C]) admitted() bool {
 	}
 	// Where others were asked in between, time may have passed.
 	gone := (c.breaker != nil || !i.lax) && (in.Context.Err() != nil || in.dated() && c.tooLate(in, c.now()))
-	if gone || !c.gate.word.admitted() {
+	if gone || !c.commits(in) {
 		if c.breaker != nil {
 			c.breaker.Report(i.permit, c.gate.time(in.began), breaker.Neutral, 0)
 		}
@@ -179,6 +179,16 @@ func (i *inlined[S, C]) admitted() bool {
 		c.announce(in)
 	}
 	return true
+}
+
+// commits is the last look of a call before its closure, and reports whether it may start.
+// What was launched has been accepted, and so is run by Shutdown. Where Close finds it
+// waiting in its cell it is not cancelled, and sees here that Close is at it.
+func (c *core) commits(in *inlineCall) bool {
+	if in.launched() != nil {
+		return !c.gate.word.held() && !c.stopping.Load()
+	}
+	return c.gate.word.admitted()
 }
 
 // pays takes from the limits for a call, if they and the breaker let it pass.

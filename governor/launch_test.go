@@ -514,6 +514,7 @@ func TestLaunchedRequestPaysTheLimits(t *testing.T) {
 		"failed":    {fn: answers(errBroken), want: errBroken, left: 7},
 		"settled":   {fn: func(ctx context.Context, _ int) (int, error) { return 0, Settle(ctx, 1) }, left: 9},
 		"cancelled": {func(_ *Governor[string, int], req *Request[int]) { req.Cancel() }, never, context.Canceled, 7},
+		"shutdown":  {func(g *Governor[string, int], _ *Request[int]) { go g.Shutdown(context.Background()); synctest.Wait() }, answers(nil), nil, 7},
 		"later":     {func(g *Governor[string, int], _ *Request[int]) { g.Learn(throttle.Signal{Delay: time.Second}) }, answers(nil), nil, 4},
 	} {
 		t.Run(name, func(t *testing.T) {

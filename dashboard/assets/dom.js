@@ -33,12 +33,14 @@ export function gauge(n, value, max) {
   if (n.value !== value) n.value = value;
 }
 
-// list makes the children of box one for each item, in their order, by key.
+// list makes the children of box one for each item, in their order, by key, and those
+// of one key by their order.
 export function list(box, items, key, make, update) {
   const had = box.kids || new Map(), now = new Map();
   let at = box.firstElementChild;
   for (const item of items) {
-    const k = key(item);
+    let k = key(item);
+    for (let i = 2; now.has(k); i++) k = key(item) + "\n" + i;
     let n = had.get(k);
     if (!n) n = make(item);
     now.set(k, n);

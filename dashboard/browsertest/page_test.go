@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -255,6 +256,43 @@ func TestHostileNames(t *testing.T) {
 	}
 	if n := eval[int](p, "document.querySelectorAll('main img, main script').length"); n != 0 {
 		t.Errorf("%d nodes made of names", n)
+	}
+}
+
+// What another process says of a governor harms the view of no other.
+func TestHostilePeer(t *testing.T) {
+	for _, state := range []string{"constructor", "__proto__", "toString"} {
+		peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"process":"p","governors":[{"id":"x","name":"a","state":%[1]q},{"id":"x","name":"b","state":%[1]q}]}`, state)
+		}))
+		defer peer.Close()
+		g := newGovernor(t, governor.Config[string, int]{Name: "acme"})
+		p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(g), Peers: []string{peer.URL}})+"/")
+		p.until("document.querySelectorAll('.card').length == 3")
+		g.Pause()
+		p.until("document.body.innerText.includes('Paused')")
+		time.Sleep(2500 * time.Millisecond) // two updates more
+		if n := eval[int](p, "document.querySelectorAll('.card').length"); n != 3 {
+			t.Errorf("%s: %d cards, want 3", state, n)
+		}
+	}
+}
+
+// Names that are shown alike, being of one beginning, are rows of their own.
+func TestNamesAlikeStayRows(t *testing.T) {
+	g := newGovernor(t, governor.Config[string, int]{Name: "acme"})
+	g.Pause()
+	for _, b := range []string{"https://api.example.com/v1?page=1", "https://api.example.com/v1?page=2"} {
+		governor.Submit(t.Context(), g.With(governor.Ask{Bucket: b, Tenant: b}), "", func(context.Context, int) (int, error) { return 0, nil })
+	}
+	p := open(t, serve(t, dashboard.Config{Governors: dashboard.Of(g)})+"/?governor=acme")
+	p.until(isLive)
+	time.Sleep(3500 * time.Millisecond)
+	for _, of := range []string{"lane", "tenant"} {
+		if n := eval[int](p, "document.querySelectorAll('section[aria-label=\"Queue by "+of+"\"] tbody tr').length"); n != 2 {
+			t.Errorf("%d rows by %s, want 2", n, of)
+		}
 	}
 }
 
