@@ -358,3 +358,23 @@ func TestOnFreeIsCalledWhenASuccessEndsABackoff(t *testing.T) {
 		b.Release()
 	})
 }
+
+func TestEventsHaveThePoolsName(t *testing.T) {
+	heard := make(chan event.Event, 8)
+	p, err := New(Config[string, int]{
+		Name: "sessions", Open: func(context.Context, string) (int, error) { return 1, nil },
+		OnEvent: func(e event.Event) { heard <- e },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	r, err := p.Acquire(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := <-heard; e.Name != "sessions" {
+		t.Errorf("%+v", e)
+	}
+	r.Release()
+}
