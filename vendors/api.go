@@ -68,12 +68,36 @@ func common(r Response, quotas []quota) (s throttle.Signal, ok bool) {
 		s.Kind = throttle.KindOverload
 		return s, stated
 	}
-	s.Kind = windowKind(q.Window)
-	if s.Delay >= time.Hour {
-		s.Kind = throttle.KindQuota
-	}
-	s.Scope.Level = q.Scope.Level
+	s.Kind, s.Scope = budgetKind(q.Window, s.Delay), q.Scope
 	return s, r.Status == http.StatusTooManyRequests
+}
+
+// each is for APIs whose quotas are of several scopes: s, which common read of
+// quotas, and a signal for every other scope that has an exhausted one. Its pause ends
+// when that is renewed, or sooner where a header states that.
+func each(r Response, quotas []quota, s throttle.Signal, ok bool) []throttle.Signal {
+	if !ok || r.Status >= 500 {
+		return only(s, ok)
+	}
+	_, _, stated := retryAfter(r.Header, r.At)
+	all := signals{s}
+	for _, q := range quotas {
+		if q.Remaining != 0 || q.Scope == s.Scope {
+			continue
+		}
+		other := s
+		if !stated || q.reset != throttle.Unknown && q.reset < s.Delay {
+			other.Delay, other.Source = q.reset, q.told()
+		}
+		other.Kind, other.Scope = budgetKind(q.Window, other.Delay), q.Scope
+		all.add(other)
+	}
+	return all
+}
+
+// budgetKind tells a budget from a rate by its window, or by a delay as long as one.
+func budgetKind(window, delay time.Duration) throttle.Kind {
+	return windowKind(max(window, delay))
 }
 
 // only is the one signal, if there is one.

@@ -10,9 +10,9 @@ import (
 // 429. The delay is Retry-After, else until the last of the exhausted limits is
 // renewed, in milliseconds since 1970: X-RateLimit-Requests-Reset and
 // -Complexity-Reset, which pause the host, and -Endpoint-Requests-Reset, which
-// pauses the bucket. Use one governor for each user or app, with the operation as
-// bucket. Answers teach all three, complexity in points, and X-Complexity what the
-// call cost of those.
+// pauses the bucket. Where both are exhausted there are two signals. Use one governor
+// for each user or app, with the operation as bucket. Answers teach all three,
+// complexity in points, and X-Complexity what the call cost of those.
 //
 // Evidence, read 2026-11-21: linear.app/developers/rate-limiting.
 func Linear() Adapter { return Adapter{linear} }
@@ -40,7 +40,7 @@ var linear = &api{
 func readLinear(r Response, quotas []quota) []throttle.Signal {
 	s, ok := common(r, quotas)
 	if r.Status >= 500 || !has(r.Body, "RATELIMITED") {
-		return only(s, ok)
+		return each(r, quotas, s, ok)
 	}
 	var reply struct {
 		Errors items[struct {
@@ -53,5 +53,5 @@ func readLinear(r Response, quotas []quota) []throttle.Signal {
 	for _, e := range reply.Errors {
 		ok = ok || e.Extensions.Code == "RATELIMITED"
 	}
-	return only(s, ok)
+	return each(r, quotas, s, ok)
 }

@@ -57,6 +57,10 @@ func TestRefusalsPauseThoseTheyAreMeantFor(t *testing.T) {
 			vendors.Stripe(), vendors.Response{Status: 429, Header: h("Stripe-Rate-Limited-Reason", "resource-specific", "Retry-After", minute)},
 			ask{Bucket: "refunds"}, nil, []ask{{Bucket: "refunds"}},
 		},
+		"Zendesk's account, and an endpoint for longer": {
+			vendors.Zendesk(), vendors.Response{Status: 429, Header: h("RateLimit-Remaining", "0", "RateLimit-Reset", minute, "Zendesk-RateLimit-tickets", "remaining=0; resets=90")},
+			ask{Bucket: "tickets"}, []ask{{Bucket: "users"}, {}}, nil,
+		},
 		"a program without buckets": {
 			vendors.Slack(), vendors.Response{Status: 429, Header: h("Retry-After", minute)},
 			ask{}, []ask{{}, {Tenant: "x"}}, nil,

@@ -14,8 +14,9 @@ import (
 // the cap of a month, without a time. The delay is Retry-After, else until the last
 // of the exhausted limits is renewed: the endpoint's window of 15 minutes, which
 // pauses the bucket, and the 24 hours of the user, the tenant, and of the app, the
-// host. Use one governor for each app, with the user as tenant, and user (or app)
-// and endpoint together as bucket. Answers teach all three.
+// host; there is a signal for each of them that is exhausted. Use one governor for
+// each app, with the user as tenant, and user (or app) and endpoint together as
+// bucket. Answers teach all three.
 //
 // Evidence, read 2026-11-21: tweepy/tweepy:tweepy/client.py, tweepy/api.py.
 func X() Adapter { return Adapter{x} }
@@ -57,5 +58,5 @@ func readX(r Response, quotas []quota) []throttle.Signal {
 	if s.Scope.Level == throttle.Host && exhaustedQuota(quotas).Remaining != 0 {
 		s.Scope.Level = throttle.Bucket // nothing says that it is wider
 	}
-	return only(s, ok || r.Status == 420)
+	return each(r, quotas, s, ok || r.Status == 420)
 }

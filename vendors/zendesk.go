@@ -16,7 +16,8 @@ import (
 // until the last of the exhausted limits is renewed: the account's (RateLimit-Reset,
 // in seconds) and those of endpoints, "Zendesk-RateLimit-tickets-index: total=100;
 // remaining=0; resets=41". A refusal by an endpoint's limit alone pauses the bucket,
-// others the host: use one governor for each account, with the endpoint as bucket.
+// one by both limits the two, each for its own time, and others the host: use one
+// governor for each account, with the endpoint as bucket.
 // Answers teach all of them. Zendesk's own client waits for 10 s when there is no
 // time.
 //
@@ -33,7 +34,9 @@ var zendesk = &api{
 		{limit: "X-Rate-Limit", remaining: "X-Rate-Limit-Remaining"},
 	},
 	read: func(r Response, quotas []quota) []throttle.Signal {
-		return only(common(r, zendeskQuotas(r, quotas)))
+		quotas = zendeskQuotas(r, quotas)
+		s, ok := common(r, quotas)
+		return each(r, quotas, s, ok)
 	},
 	learn: zendeskQuotas,
 }
