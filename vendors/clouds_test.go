@@ -78,6 +78,11 @@ func TestGRPC(t *testing.T) {
 	unknown := throttle.KindUnknown
 	refused := rpc(exhausted, retryIn(9))
 	refused.Trailer = push(exhausted, "250").Trailer
+	never := func(c Code) Response {
+		r := push(c, "-1")
+		r.Details = []Any{retryIn(90)}
+		return r
+	}
 	oversized := push(exhausted, "100")
 	oversized.Message = "trying to send message larger than max (5 vs. 4)"
 	daily := rpc(exhausted)
@@ -104,6 +109,9 @@ func TestGRPC(t *testing.T) {
 		{"a fraction", push(exhausted, "1.5"), []throttle.Signal{final(sig(unknown, onHost, none))}},
 		{"twice", push(exhausted, "100", "100"), []throttle.Signal{final(sig(unknown, onHost, none))}},
 		{"unavailable, do not", push(CodeUnavailable, "-1"), notLimited},
+		{"do not, and a time", never(exhausted), []throttle.Signal{final(sig(unknown, onHost, 90*sec))}},
+		{"unavailable for a time, do not", never(CodeUnavailable), []throttle.Signal{final(sig(overload, onHost, 90*sec))}},
+		{"a transaction, do not", never(CodeAborted), []throttle.Signal{final(sig(lock, onRequest, 90*sec))}},
 		{"a day in seconds", rpc(exhausted, violation(5, "GenerateRequestsPerDayPerProjectPerModel-FreeTier"), retryIn(42)), is(budget, onHost, 42*sec)},
 		{"a metric", rpc(exhausted, violation(4, "x/requests_per_minute")), is(burst, onHost, none)},
 		{"a description", rpc(exhausted, violation(2, "Requests per hour")), is(budget, onHost, none)},

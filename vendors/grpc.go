@@ -1,6 +1,7 @@
 package vendors
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,8 @@ import (
 // grpc-retry-pushback-ms, else google.rpc.RetryInfo among the details. Such a time
 // beside another code is overload, and beside ABORTED, which is about one
 // transaction, a lock of the one request. A pushback that is negative, no number or
-// there more than once forbids to repeat the call.
+// there more than once forbids to repeat the call, and leaves a RetryInfo's time as it
+// is.
 //
 // google.rpc.QuotaFailure and ErrorInfo, and the text, name the limit: one "per
 // day" is a quota, even where RetryInfo says seconds. The pause is the host's: use one
@@ -40,16 +42,10 @@ func (grpcDialect) Read(r Response) []throttle.Signal {
 	if r.Code == CodeOK {
 		return nil
 	}
-	s := throttle.Signal{Kind: throttle.KindOverload, Source: r.Code.String()}
 	all := details(r)
-	stated := false
-	if s.Delay, stated = retryInfo(all); stated {
-		s.Source = "RetryInfo: " + s.Delay.String()
-	}
-	if d, noRetry, there := pushback(r); there {
-		s.Delay, s.NoRetry, stated = d, noRetry, !noRetry
-		s.Source = "grpc-retry-pushback-ms: " + line(strings.Join(trailer(r, "grpc-retry-pushback-ms"), ", "), 64)
-	}
+	s := grpcWait(r, all)
+	stated := s.Delay != throttle.Unknown
+	s.Kind, s.Source = throttle.KindOverload, cmp.Or(s.Source, r.Code.String())
 	switch {
 	case r.Code == CodeResourceExhausted:
 		if !stated && oversize(r.Message) {
@@ -62,6 +58,21 @@ func (grpcDialect) Read(r Response) []throttle.Signal {
 		s.Kind, s.Scope.Level = throttle.KindLock, throttle.Request
 	}
 	return []throttle.Signal{s}
+}
+
+// grpcWait reads the delay that an answer states, and whether the call may be repeated.
+// A pushback that forbids that says nothing of time: others heed a RetryInfo beside it.
+func grpcWait(r Response, all []Any) throttle.Signal {
+	var s throttle.Signal
+	var stated bool
+	if s.Delay, stated = retryInfo(all); stated {
+		s.Source = "RetryInfo: " + s.Delay.String()
+	}
+	d, noRetry, there := pushback(r)
+	if s.NoRetry = noRetry; there && !(noRetry && stated) {
+		s.Delay, s.Source = d, "grpc-retry-pushback-ms: "+line(strings.Join(trailer(r, "grpc-retry-pushback-ms"), ", "), 64)
+	}
+	return s
 }
 
 // pushback reads the trailer of gRPC's own retries.
