@@ -1,6 +1,7 @@
 package vendors
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -21,7 +22,8 @@ import (
 // are its quota errors, all but two: ACCESS_PROHIBITED is a matter of permission,
 // and PAYMENTS_PROFILE_ACTIVATION_RATE_LIMIT_EXCEEDED of one profile's week. The
 // delay is quotaErrorDetails.retryDelay, or what the text says ("Retry in 30
-// seconds"). Scope ACCOUNT is the tenant, so ask with the customer ID as tenant;
+// seconds"), or what stands beside the failure: Retry-After, a RetryInfo, gRPC's
+// pushback. Scope ACCOUNT is the tenant, so ask with the customer ID as tenant;
 // DEVELOPER, the Cloud project that all customers share, is the host: use one
 // governor for each Cloud project. One failure with several errors gives one signal for each scope, with the longest delay.
 //
@@ -29,10 +31,10 @@ import (
 // kind is quota for operation counts, for long-term consumption, for pauses above
 // 15 minutes and for RESOURCE_EXHAUSTED without a time; burst for the rest.
 //
-// RESOURCE_EXHAUSTED or HTTP 429 without a failure is limited too, with the delay
-// of a RetryInfo or a Retry-After if there is one. It is not when it comes from
-// grpc-go itself, which uses the code for a message above the receive limit. Use
-// the 64 MiB of Google's own clients for that.
+// RESOURCE_EXHAUSTED or HTTP 429 without a failure is limited too, with one of those
+// delays if there is one. It is not when it comes from grpc-go itself, which uses the
+// code for a message above the receive limit. Use the 64 MiB of Google's own clients
+// for that.
 //
 // Evidence, read 2026-11-21: googleapis/googleapis:google/ads/googleads/v24/errors/errors.proto;
 // googleads/google-ads-python:google/ads/googleads/v25/errors/types/{quota_error,errors}.py,
@@ -70,35 +72,41 @@ func (googleAds) Read(r Response) []throttle.Signal {
 		errs = adsTrailers(r)
 	}
 	if len(errs) > 0 { // the failure itself decides
+		told := adsWait(r)
 		var all signals
 		for _, e := range errs {
 			if e.limited() {
-				all.add(e.signal())
+				all.add(e.signal(told))
 			}
 		}
 		return all
 	}
-	s := throttle.Signal{Delay: throttle.Unknown}
-	var stated bool
+	s := adsWait(r)
 	switch {
-	case r.Status != 0: // Google's front end, or a body that is not Google's
-		s.Delay, s.Source, stated = retryAfter(r.Header, r.At)
-		switch {
-		case r.Status == http.StatusTooManyRequests:
-		case r.Status == http.StatusServiceUnavailable && stated:
-			s.Kind = throttle.KindOverload
-		default:
-			return nil
-		}
-	case r.Code == CodeResourceExhausted && !oversize(r.Message):
-		s.Source = "RESOURCE_EXHAUSTED"
-		if s.Delay, stated = retryInfo(details(r)); stated {
-			s.Source = "RetryInfo: " + s.Delay.String()
-		}
+	case r.Status == http.StatusTooManyRequests: // Google's front end, or a body that is not Google's
+	case r.Status == http.StatusServiceUnavailable && s.Delay != throttle.Unknown:
+		s.Kind = throttle.KindOverload
+	case r.Status == 0 && r.Code == CodeResourceExhausted && !oversize(r.Message):
+		s.Source = cmp.Or(s.Source, "RESOURCE_EXHAUSTED")
 	default:
 		return nil
 	}
 	return []throttle.Signal{s}
+}
+
+// adsWait reads the delay that an answer states beside a failure, or without one.
+func adsWait(r Response) (s throttle.Signal) {
+	if r.Status == 0 {
+		return grpcWait(r, details(r))
+	}
+	var stated bool
+	if s.Delay, s.Source, stated = retryAfter(r.Header, r.At); stated {
+		return s
+	}
+	if s.Delay = readGoogle(r.Body).delay; s.Delay != throttle.Unknown {
+		s.Source = "RetryInfo: " + s.Delay.String()
+	}
+	return s
 }
 
 // adsTrailers returns the errors of a gRPC answer's failures. Servers send the
@@ -172,8 +180,10 @@ func (e adsError) limited() bool {
 	return e.quota != "" && e.quota != adsProhibited && e.quota != adsActivation
 }
 
-func (e adsError) signal() throttle.Signal {
-	s := throttle.Signal{Kind: e.kind(), Delay: e.delay, Source: e.quota}
+// signal is what e asks for. told is what its answer says beside it, for a failure
+// without a time.
+func (e adsError) signal(told throttle.Signal) throttle.Signal {
+	s := throttle.Signal{Delay: e.delay, Source: e.quota}
 	if e.scope == adsAccount {
 		s.Scope.Level = throttle.Tenant
 	}
@@ -183,22 +193,23 @@ func (e adsError) signal() throttle.Signal {
 	if e.rate != "" {
 		s.Source = line(e.rate, 100)
 	}
-	if s.Delay != throttle.Unknown {
+	switch {
+	case s.Delay != throttle.Unknown:
 		s.Source += fmt.Sprintf(", retry in %v", s.Delay)
+	case told.Delay != throttle.Unknown:
+		s.Delay = told.Delay
+		s.Source += ", " + told.Source
 	}
+	s.Kind = e.kind(s.Delay)
 	return s
 }
 
 // kind tells a day's budget from a burst; see GoogleAds.
-func (e adsError) kind() throttle.Kind {
-	d := e.delay
-	if d == throttle.Unknown {
-		d = adsProse(e.message)
-	}
+func (e adsError) kind(delay time.Duration) throttle.Kind {
 	switch {
-	case e.quota == adsLongTerm, strings.HasPrefix(e.rate, "Number of operations"), d > 15*time.Minute:
+	case e.quota == adsLongTerm, strings.HasPrefix(e.rate, "Number of operations"), delay > 15*time.Minute:
 		return throttle.KindQuota
-	case e.quota == adsExhausted && d == throttle.Unknown:
+	case e.quota == adsExhausted && delay == throttle.Unknown:
 		return throttle.KindQuota
 	}
 	return throttle.KindBurst

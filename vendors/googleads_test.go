@@ -178,6 +178,10 @@ func TestGoogleAdsWithoutAFailure(t *testing.T) {
 		"a larger quota":        {Response{Code: 8, Message: "quota larger than max"}, &throttle.Signal{Delay: none, Source: "RESOURCE_EXHAUSTED"}},
 		"429 of a front end":    {Response{Status: 429, Header: header("Retry-After", "8"), Body: []byte("<html>")}, &throttle.Signal{Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
 		"503 announced":         {Response{Status: 503, Header: header("Retry-After", "8")}, &throttle.Signal{Kind: throttle.KindOverload, Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
+		"429 and RetryInfo":     {Response{Status: 429, Body: []byte(adsRetryInfo)}, &throttle.Signal{Delay: 90 * time.Second, Source: "RetryInfo: 1m30s"}},
+		"429 and both":          {Response{Status: 429, Header: header("Retry-After", "8"), Body: []byte(adsRetryInfo)}, &throttle.Signal{Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
+		"503 and RetryInfo":     {Response{Status: 503, Body: []byte(adsRetryInfo)}, &throttle.Signal{Kind: throttle.KindOverload, Delay: 90 * time.Second, Source: "RetryInfo: 1m30s"}},
+		"400 and RetryInfo":     {Response{Status: 400, Body: []byte(adsRetryInfo)}, nil},
 		"503":                   {Response{Status: 503}, nil},
 		"403":                   {Response{Status: 403, Header: header("Retry-After", "8")}, nil},
 	} {
@@ -186,6 +190,40 @@ func TestGoogleAdsWithoutAFailure(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", name, got, tc.want)
 		}
 	}
+}
+
+// adsRetryInfo is a body without a failure.
+const adsRetryInfo = `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"90s"}]}}`
+
+// What a failure does not say of time may stand beside it.
+func TestGoogleAdsTimesBesideAFailure(t *testing.T) {
+	const bare = `{"errorCode":{"quotaError":"RESOURCE_EXHAUSTED"}}`
+	const timed = `{"errorCode":{"quotaError":"RESOURCE_EXHAUSTED"},"details":{"quotaErrorDetails":{"rateScope":"ACCOUNT","retryDelay":"5s"}}}`
+	const prose = `{"errorCode":{"quotaError":"RESOURCE_EXHAUSTED"},"message":"Retry in 7 seconds"}`
+	rest := func(errs string, headers ...string) Response { return got(429, adsJSON(errs), headers...) }
+	informed := func(errs string) Response {
+		info := `{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"90s"},`
+		return got(429, strings.Replace(adsJSON(errs), `"details":[`, `"details":[`+info, 1))
+	}
+	rpc := func(err []byte, pushback ...string) Response {
+		r := adsAnswer(err)
+		r.Trailer["grpc-retry-pushback-ms"] = pushback
+		r.Details = []Any{retryIn(90)}
+		return r
+	}
+	checkReadings(t, GoogleAds(), []reading{
+		{"Retry-After", rest(bare, "Retry-After", "90"), is(burst, onHost, 90*sec)},
+		{"a long Retry-After", rest(bare, "Retry-After", "3600"), is(budget, onHost, time.Hour)},
+		{"RetryInfo", informed(bare), is(burst, onHost, 90*sec)},
+		{"neither", rest(bare), is(budget, onHost, none)},
+		{"the failure's own first", rest(timed, "Retry-After", "90"), is(burst, onTenant, 5*sec)},
+		{"its text, too", informed(prose), is(burst, onHost, 7*sec)},
+		{"one of two", rest(timed+","+bare, "Retry-After", "90"), []throttle.Signal{sig(burst, onTenant, 5*sec), sig(burst, onHost, 90*sec)}},
+		{"gRPC's RetryInfo", rpc(adsQuota(4, 2, "", nil)), is(burst, onTenant, 90*sec)},
+		{"gRPC's pushback", rpc(adsQuota(4, 2, "", nil), "250"), is(burst, onTenant, 250*ms)},
+		{"gRPC, the failure's own first", rpc(adsQuota(4, 2, "", adsDuration(5, 0)), "250"), is(burst, onTenant, 5*sec)},
+		{"no limit", rest(`{"errorCode":{"quotaError":"ACCESS_PROHIBITED"}}`, "Retry-After", "90"), notLimited},
+	})
 }
 
 func adsJSON(errs string) string {
