@@ -1,7 +1,6 @@
 package vendors
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -32,9 +31,10 @@ import (
 // 15 minutes and for RESOURCE_EXHAUSTED without a time; burst for the rest.
 //
 // RESOURCE_EXHAUSTED or HTTP 429 without a failure is limited too, with one of those
-// delays if there is one. It is not when it comes from grpc-go itself, which uses the
-// code for a message above the receive limit. Use the 64 MiB of Google's own clients
-// for that.
+// delays if there is one; with one, other codes and 503 are overload. Over gRPC that is
+// as GRPC has it: the code is no limit when it comes from grpc-go itself, which uses it
+// for a message above the receive limit (use the 64 MiB of Google's own clients for
+// that), and a pushback may forbid to repeat the call, with a failure too.
 //
 // Evidence, read 2026-11-21: googleapis/googleapis:google/ads/googleads/v24/errors/errors.proto;
 // googleads/google-ads-python:google/ads/googleads/v25/errors/types/{quota_error,errors}.py,
@@ -81,13 +81,14 @@ func (googleAds) Read(r Response) []throttle.Signal {
 		}
 		return all
 	}
+	if r.Status == 0 {
+		return grpcDialect{}.Read(r)
+	}
 	s := adsWait(r)
 	switch {
 	case r.Status == http.StatusTooManyRequests: // Google's front end, or a body that is not Google's
 	case r.Status == http.StatusServiceUnavailable && s.Delay != throttle.Unknown:
 		s.Kind = throttle.KindOverload
-	case r.Status == 0 && r.Code == CodeResourceExhausted && !oversize(r.Message):
-		s.Source = cmp.Or(s.Source, "RESOURCE_EXHAUSTED")
 	default:
 		return nil
 	}
@@ -183,7 +184,7 @@ func (e adsError) limited() bool {
 // signal is what e asks for. told is what its answer says beside it, for a failure
 // without a time.
 func (e adsError) signal(told throttle.Signal) throttle.Signal {
-	s := throttle.Signal{Delay: e.delay, Source: e.quota}
+	s := throttle.Signal{Delay: e.delay, Source: e.quota, NoRetry: told.NoRetry}
 	if e.scope == adsAccount {
 		s.Scope.Level = throttle.Tenant
 	}

@@ -159,6 +159,7 @@ func TestGoogleAdsWhereTheFailureIs(t *testing.T) {
 
 func TestGoogleAdsWithoutAFailure(t *testing.T) {
 	info := wire.AppendBytes(nil, 1, adsDuration(3, 0))
+	never := map[string][]string{"grpc-retry-pushback-ms": {"-1"}}
 	for name, tc := range map[string]struct {
 		r    Response
 		want *throttle.Signal
@@ -169,21 +170,26 @@ func TestGoogleAdsWithoutAFailure(t *testing.T) {
 		"an error without code": {adsAnswer(wire.AppendBytes(nil, 2, "text")), &throttle.Signal{Delay: none, Source: "RESOURCE_EXHAUSTED"}},
 		"garbage for a failure": {Response{Code: 8, Trailer: map[string][]string{"google.ads.googleads.v1.errors.googleadsfailure-bin": {"\xff\xff"}}}, &throttle.Signal{Delay: none, Source: "RESOURCE_EXHAUSTED"}},
 		"unavailable":           {Response{Code: CodeUnavailable}, nil},
-		"nothing":               {Response{}, nil},
-		"received too large":    {Response{Code: 8, Message: "grpc: received message larger than max (4907851 vs. 4194304)"}, nil},
-		"unpacked too large":    {Response{Code: 8, Message: "grpc: received message after decompression larger than max 4194304"}, nil},
-		"also too large":        {Response{Code: 8, Message: "grpc: message after decompression larger than max (5 vs. 4)"}, nil},
-		"sent too large":        {Response{Code: 8, Message: "trying to send message larger than max (5000000 vs. 4194304)"}, nil},
-		"far too large":         {Response{Code: 8, Message: "grpc: message too large (9223372036854775807 bytes)"}, nil},
-		"a larger quota":        {Response{Code: 8, Message: "quota larger than max"}, &throttle.Signal{Delay: none, Source: "RESOURCE_EXHAUSTED"}},
-		"429 of a front end":    {Response{Status: 429, Header: header("Retry-After", "8"), Body: []byte("<html>")}, &throttle.Signal{Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
-		"503 announced":         {Response{Status: 503, Header: header("Retry-After", "8")}, &throttle.Signal{Kind: throttle.KindOverload, Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
-		"429 and RetryInfo":     {Response{Status: 429, Body: []byte(adsRetryInfo)}, &throttle.Signal{Delay: 90 * time.Second, Source: "RetryInfo: 1m30s"}},
-		"429 and both":          {Response{Status: 429, Header: header("Retry-After", "8"), Body: []byte(adsRetryInfo)}, &throttle.Signal{Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
-		"503 and RetryInfo":     {Response{Status: 503, Body: []byte(adsRetryInfo)}, &throttle.Signal{Kind: throttle.KindOverload, Delay: 90 * time.Second, Source: "RetryInfo: 1m30s"}},
-		"400 and RetryInfo":     {Response{Status: 400, Body: []byte(adsRetryInfo)}, nil},
-		"503":                   {Response{Status: 503}, nil},
-		"403":                   {Response{Status: 403, Header: header("Retry-After", "8")}, nil},
+		"unavailable for 90 s":  {Response{Code: CodeUnavailable, Details: []Any{retryIn(90)}}, &throttle.Signal{Kind: throttle.KindOverload, Delay: 90 * time.Second, Source: "RetryInfo: 1m30s"}},
+		"and not to be repeated": {Response{Code: CodeUnavailable, Details: []Any{retryIn(90)}, Trailer: never},
+			&throttle.Signal{Kind: throttle.KindOverload, Delay: 90 * time.Second, NoRetry: true, Source: "RetryInfo: 1m30s"}},
+		"code 8, not to be repeated":      {Response{Code: 8, Trailer: never}, &throttle.Signal{Delay: none, NoRetry: true, Source: "grpc-retry-pushback-ms: -1"}},
+		"unavailable, not to be repeated": {Response{Code: CodeUnavailable, Trailer: never}, nil},
+		"nothing":                         {Response{}, nil},
+		"received too large":              {Response{Code: 8, Message: "grpc: received message larger than max (4907851 vs. 4194304)"}, nil},
+		"unpacked too large":              {Response{Code: 8, Message: "grpc: received message after decompression larger than max 4194304"}, nil},
+		"also too large":                  {Response{Code: 8, Message: "grpc: message after decompression larger than max (5 vs. 4)"}, nil},
+		"sent too large":                  {Response{Code: 8, Message: "trying to send message larger than max (5000000 vs. 4194304)"}, nil},
+		"far too large":                   {Response{Code: 8, Message: "grpc: message too large (9223372036854775807 bytes)"}, nil},
+		"a larger quota":                  {Response{Code: 8, Message: "quota larger than max"}, &throttle.Signal{Delay: none, Source: "RESOURCE_EXHAUSTED"}},
+		"429 of a front end":              {Response{Status: 429, Header: header("Retry-After", "8"), Body: []byte("<html>")}, &throttle.Signal{Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
+		"503 announced":                   {Response{Status: 503, Header: header("Retry-After", "8")}, &throttle.Signal{Kind: throttle.KindOverload, Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
+		"429 and RetryInfo":               {Response{Status: 429, Body: []byte(adsRetryInfo)}, &throttle.Signal{Delay: 90 * time.Second, Source: "RetryInfo: 1m30s"}},
+		"429 and both":                    {Response{Status: 429, Header: header("Retry-After", "8"), Body: []byte(adsRetryInfo)}, &throttle.Signal{Delay: 8 * time.Second, Source: "Retry-After: 8s"}},
+		"503 and RetryInfo":               {Response{Status: 503, Body: []byte(adsRetryInfo)}, &throttle.Signal{Kind: throttle.KindOverload, Delay: 90 * time.Second, Source: "RetryInfo: 1m30s"}},
+		"400 and RetryInfo":               {Response{Status: 400, Body: []byte(adsRetryInfo)}, nil},
+		"503":                             {Response{Status: 503}, nil},
+		"403":                             {Response{Status: 403, Header: header("Retry-After", "8")}, nil},
 	} {
 		got := GoogleAds().Read(tc.r)
 		if tc.want == nil && got != nil || tc.want != nil && (len(got) != 1 || got[0] != *tc.want) {
@@ -221,6 +227,9 @@ func TestGoogleAdsTimesBesideAFailure(t *testing.T) {
 		{"one of two", rest(timed+","+bare, "Retry-After", "90"), []throttle.Signal{sig(burst, onTenant, 5*sec), sig(burst, onHost, 90*sec)}},
 		{"gRPC's RetryInfo", rpc(adsQuota(4, 2, "", nil)), is(burst, onTenant, 90*sec)},
 		{"gRPC's pushback", rpc(adsQuota(4, 2, "", nil), "250"), is(burst, onTenant, 250*ms)},
+		{"gRPC, do not", rpc(adsQuota(4, 2, "", nil), "-1"), []throttle.Signal{final(sig(burst, onTenant, 90*sec))}},
+		{"gRPC, do not, and the failure's own", rpc(adsQuota(4, 2, "", adsDuration(5, 0)), "-1"), []throttle.Signal{final(sig(burst, onTenant, 5*sec))}},
+		{"no limit, do not", rpc(adsQuota(3, 2, "", nil), "-1"), notLimited},
 		{"gRPC, the failure's own first", rpc(adsQuota(4, 2, "", adsDuration(5, 0)), "250"), is(burst, onTenant, 5*sec)},
 		{"no limit", rest(`{"errorCode":{"quotaError":"ACCESS_PROHIBITED"}}`, "Retry-After", "90"), notLimited},
 	})
