@@ -159,3 +159,32 @@ func TestAdapterReadsHeadersWhateverTheirCase(t *testing.T) {
 		t.Errorf("the caller's headers were changed: %v", r.Header)
 	}
 }
+
+// An outage that is not to be repeated has no signal that could say so.
+func TestWhatIsNotToBeRepeated(t *testing.T) {
+	push := func(c Code, values ...string) Response {
+		return Response{Code: c, Trailer: map[string][]string{"grpc-retry-pushback-ms": values}}
+	}
+	for name, tc := range map[string]struct {
+		r    Response
+		want bool
+	}{
+		"nothing":                {Response{}, false},
+		"unavailable":            {Response{Code: CodeUnavailable}, false},
+		"unavailable for a time": {push(CodeUnavailable, "250"), false},
+		"unavailable, do not":    {push(CodeUnavailable, "-1"), true},
+		"internal, do not":       {push(CodeInternal, "soon"), true},
+		"twice":                  {push(CodeUnavailable, "250", "250"), true},
+		"an HTTP outage":         {got(500, ""), false},
+		"do not":                 {got(500, "", "X-Should-Retry", "False"), true},
+		"do":                     {got(500, "", "X-Should-Retry", "true", "Stripe-Should-Retry", "true"), false},
+		"Stripe's":               {got(500, "", "Stripe-Should-Retry", "false"), true},
+		"of another client":      {Response{Status: 500, Header: map[string][]string{"x-should-retry": {"false"}}}, true},
+		"said twice":             {got(500, "", "X-Should-Retry", "false", "X-Should-Retry", "true"), false},
+		"a pushback over HTTP":   {got(500, "", "Grpc-Retry-Pushback-Ms", "-1"), false},
+	} {
+		if got := (&ResponseError{Response: tc.r}).NoRetry(); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package vendors
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -26,6 +27,20 @@ type Response struct {
 	// At is when the answer was received: what relative times count from. The
 	// zero time means the moment at which an adapter reads it.
 	At time.Time
+}
+
+// NoRetry reports whether the server forbids to repeat the call, be it a limit or any
+// other failure: over gRPC by a trailer grpc-retry-pushback-ms that is negative, no
+// number or there more than once, over HTTP by X-Should-Retry or Stripe-Should-Retry
+// with the value false. The signals of a limit have it in their own NoRetry; an outage
+// has no signal, and who repeats calls after one asks here.
+func (r Response) NoRetry() bool {
+	if r.Status == 0 {
+		_, noRetry, _ := pushback(r)
+		return noRetry
+	}
+	r = r.canonical()
+	return strings.EqualFold(value(r.Header, "X-Should-Retry"), "false") || strings.EqualFold(value(r.Header, "Stripe-Should-Retry"), "false")
 }
 
 // Any is one detail of a gRPC status: a message, encoded, and its type.
