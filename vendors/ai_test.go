@@ -12,6 +12,9 @@ func TestOpenAI(t *testing.T) {
 		return `{"error":{"message":"` + message + `","type":"` + typ + `","param":null,"code":` + code + `}}`
 	}
 	limit := failure("requests", `"rate_limit_exceeded"`, "Rate limit reached for gpt-4o. Please try again in 1.2s.")
+	tooLarge := func(rest string) string {
+		return failure("tokens", `"rate_limit_exceeded"`, "Request too large for gpt-4o in organization org-x on tokens per min (TPM): "+rest)
+	}
 	tokens := []string{"x-ratelimit-remaining-requests", "99", "x-ratelimit-reset-requests", "2m", "x-ratelimit-remaining-tokens", "0", "x-ratelimit-reset-tokens", "6m0s"}
 	checkReadings(t, OpenAI(), []reading{
 		{"milliseconds", got(429, limit, "retry-after-ms", "1250", "retry-after", "2"), is(burst, onBucket, 1250*ms)},
@@ -35,6 +38,14 @@ func TestOpenAI(t *testing.T) {
 		{"money by the code", got(429, failure("x", `"insufficient_quota"`, ""), "retry-after", "2"), notLimited},
 		{"money by the type", got(429, failure("insufficient_quota", "null", "")), notLimited},
 		{"money, newer", got(429, failure("x", `"credit_balance_exhausted"`, "")), notLimited},
+		{"too large", got(429, tooLarge("Limit 30000, Requested 40000. The input or output tokens must be reduced in order to run successfully."), tokens...), notLimited},
+		{"too large, and when it would be no larger", got(429, tooLarge("Limit 30000, Used 1, Requested 40000."), "retry-after", "9"), notLimited},
+		{"too large for Groq", got(429, tooLarge("Limit 6000, Requested 14810, please reduce your message size and try again.")), notLimited},
+		{"too large, without numbers", got(429, failure("tokens", "null", "The input or output tokens must be reduced in order to run successfully.")), notLimited},
+		{"too large for now", got(429, tooLarge("Limit 30000, Used 29000, Requested 2000.")), is(burst, onBucket, none)},
+		{"too large for a time", got(429, tooLarge("Please try again in 1.2s.")), is(burst, onBucket, 1200*ms)},
+		{"large, and too many tokens", got(429, failure("tokens", `"rate_limit_exceeded"`, "Rate limit reached for x on tokens per min (TPM): Limit 30000, Used 29000, Requested 20000. Please try again in 38s.")), is(burst, onBucket, 38*sec)},
+		{"a limit after numbers", got(429, failure("tokens", "null", "Rate limit reached: Limit 10, Requested 11."), "retry-after", "9"), is(burst, onBucket, 9*sec)},
 		{"an error as a text", got(429, `{"error":"insufficient_quota"}`), is(burst, onBucket, none)},
 		{"an outage", got(503, failure("server_error", "null", "overloaded")), notLimited},
 		{"an outage that ends", got(503, failure("server_error", "null", "overloaded"), "retry-after", "3"), is(overload, onHost, 3*sec)},

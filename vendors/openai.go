@@ -12,7 +12,8 @@ import (
 // (Groq and others).
 //
 // Limited is 429, unless the code or type says that it is about money:
-// insufficient_quota, credit_balance_exhausted and their like. The delay is
+// insufficient_quota, credit_balance_exhausted and their like; or the text that the
+// request alone is too large for the limit, which no wait changes. The delay is
 // retry-after-ms, else Retry-After, else the last of the exhausted ones of
 // X-RateLimit-Reset-Requests and -Tokens (Go durations, 6m0s), else what the text
 // says ("Please try again in 1.2s"). X-Should-Retry: false forbids to repeat the
@@ -24,7 +25,8 @@ import (
 // account's tier, and are learned.
 //
 // Evidence, read 2026-11-21: openai/openai-go:internal/requestconfig/requestconfig.go, requestconfig_test.go;
-// openai/openai-python:tests/test_client.py.
+// openai/openai-python:tests/test_client.py; vanna-ai/vanna-flask#11 and
+// ITSpecialist111/ai_automation_suggester#61 for what is too large.
 func OpenAI() Adapter { return Adapter{openAI} }
 
 var openAI = &api{
@@ -61,10 +63,12 @@ func readOpenAI(r Response, quotas []quota) []throttle.Signal {
 	if openAIBilling[e.Code] || openAIBilling[e.Type] {
 		return nil
 	}
-	if s.Delay == throttle.Unknown {
-		if s.Delay = proseDelay(string(e.Message), "try again in ", "retry after "); s.Delay != throttle.Unknown {
-			s.Source = "try again in " + s.Delay.String()
-		}
+	told := proseDelay(string(e.Message), "try again in ", "retry after ")
+	if told == throttle.Unknown && openAITooLarge(string(e.Message)) {
+		return nil
+	}
+	if s.Delay == throttle.Unknown && told != throttle.Unknown {
+		s.Delay, s.Source = told, "try again in "+told.String()
 	}
 	if strings.Contains(string(e.Message), "per day") || s.Delay >= time.Hour {
 		s.Kind = throttle.KindQuota
@@ -74,6 +78,26 @@ func readOpenAI(r Response, quotas []quota) []throttle.Signal {
 	}
 	s.Scope.Level = throttle.Bucket
 	return only(s, true)
+}
+
+// openAITooLarge reports whether a text says that a call alone is above the whole
+// limit, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested
+// 40000". An ordinary refusal, "Rate limit reached for ...", has such numbers, too, and
+// one that would fit another time is ordinary whatever it is called.
+func openAITooLarge(message string) bool {
+	message = strings.ToLower(message[:min(len(message), 1<<10)])
+	if !strings.HasPrefix(message, "request too large") && !strings.Contains(message, "tokens must be reduced") {
+		return false
+	}
+	limit, limited := numberAfter(message, ": limit ")
+	asked, known := numberAfter(message, ", requested ")
+	return !limited || !known || asked > limit
+}
+
+// numberAfter reads the number after a word in a text.
+func numberAfter(s, word string) (int64, bool) {
+	_, rest, _ := strings.Cut(s, word)
+	return parseCount(rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))])
 }
 
 // proseDelay reads a time in the first KiB of a text for people: after one of the

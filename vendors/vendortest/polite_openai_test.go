@@ -1,8 +1,10 @@
 package vendortest_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
@@ -47,5 +49,32 @@ func TestGovernedClientsArePoliteToOpenAI(t *testing.T) {
 		p.polite(t)
 		goodput(t, "requests of small", o.Key("Bearer k", "small").Requests.Used, 500*minutes)
 		goodput(t, "tokens of large", o.Key("Bearer k", "large").Tokens.Used, 30_000*minutes)
+	})
+}
+
+// A call that no time makes fit fails at once, and nobody else waits for it.
+func TestGovernedClientsGetWhatIsTooLargeForOpenAIBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := must(vendortest.NewOpenAI(vendortest.OpenAIConfig{}))
+		g := must(governor.New(governor.PlainConfig{Name: "openai", Vendor: vendors.OpenAI(), MaxWait: -1}))
+		defer g.Close()
+		began, sent := time.Now(), 0
+		for tokens, status := range map[int]int{1 << 30: 429, 10: 200} {
+			got, err := governor.Do(t.Context(), g.With(governor.Ask{Bucket: "gpt"}), "", governor.Func(func(context.Context) (int, error) {
+				sent++
+				r := send(o, asked{method: "POST", path: "/v1/chat/completions", header: map[string]string{"Authorization": "Bearer k"},
+					body: fmt.Sprintf(`{"model":"gpt","max_tokens":%d,"messages":[{"role":"user","content":"hi"}]}`, tokens)})
+				if r.Status != 200 {
+					return r.Status, &vendors.ResponseError{Response: r}
+				}
+				return r.Status, nil
+			}))
+			if got != status || (err != nil) != (status != 200) {
+				t.Errorf("%d tokens: %d, %v", tokens, got, err)
+			}
+		}
+		if d := time.Since(began); sent != 2 || d != 0 {
+			t.Errorf("sent %d times in %v", sent, d)
+		}
 	})
 }
