@@ -22,7 +22,8 @@ import (
 // x-ms-retry-after-ms, Retry-After, RateLimit in its draft forms, RateLimit-Reset,
 // X-RateLimit-Reset-After, X-RateLimit-Reset (also spelled X-Rate-Limit-...). The
 // last ones are read as seconds, epoch seconds, epoch milliseconds, RFC 3339 or
-// an HTTP date. Of several quotas only the exhausted ones count, and of those the
+// an HTTP date; a RateLimit of nothing left that does not say until when leaves that
+// to those below it. Of several quotas only the exhausted ones count, and of those the
 // latest: a reset beside calls that remain says nothing about this refusal. The
 // pause is the whole host's: use one governor for each credential.
 //

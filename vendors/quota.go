@@ -3,6 +3,7 @@ package vendors
 import (
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,27 +51,47 @@ func export(quotas []quota, at time.Time) []throttle.Quota {
 	return out
 }
 
-// readQuotas reads the first family of rate limit headers that an answer has and
-// that says when it ends, or else the first at all: the newest form says the most.
+// readQuotas reads RateLimit, or else the first family of rate limit headers that an
+// answer has and that says when it ends, or else the first at all: the newest form says
+// the most. Where RateLimit leaves out when an exhausted quota is renewed, that is when
+// the first of the families ends of which no calls remain.
 func readQuotas(h http.Header, at time.Time) []quota {
 	if !tellsLimits(h) {
 		return nil
 	}
-	if q := rateLimit(h); len(q) > 0 {
-		return q
+	all := rateLimit(h)
+	if len(all) > 0 && !slices.ContainsFunc(all, quota.endless) {
+		return all
 	}
 	now := serverTime(h, at)
 	var first []quota
 	for i := range families {
-		switch q, ok := families[i].read(h, now); {
-		case ok && q.reset != throttle.Unknown:
+		q, ok := families[i].read(h, now)
+		switch {
+		case !ok, len(all) > 0 && q.Remaining > 0:
+		case q.reset == throttle.Unknown:
+			if first == nil {
+				first = []quota{q}
+			}
+		case len(all) == 0:
 			return []quota{q}
-		case ok && first == nil:
-			first = []quota{q}
+		default:
+			for i := range all {
+				if all[i].endless() {
+					all[i].reset, all[i].source = q.reset, q.source
+				}
+			}
+			return all
 		}
+	}
+	if len(all) > 0 {
+		return all
 	}
 	return first
 }
+
+// endless reports whether q is exhausted until nobody says when.
+func (q quota) endless() bool { return q.Remaining == 0 && q.reset == throttle.Unknown }
 
 // exhaustedQuota returns the exhausted quota that is renewed last. When no quota
 // says how much remains, a single one that says when it ends is taken for the one
