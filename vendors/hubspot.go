@@ -16,9 +16,11 @@ import (
 // is its policyName: TEN_SECONDLY_ROLLING, a window of ten seconds or of what
 // X-HubSpot-RateLimit-Interval-Milliseconds says; SECONDLY, a second, of search, and
 // so the bucket's; DAILY, until midnight in the portal's time zone, which is not
-// known here. That window is the delay unless there is a Retry-After. Limits are for
-// each app and portal: use one governor for each app, with the portal as tenant,
-// which is what a refusal pauses, and a bucket for search.
+// known here. Without a policyName it is the window, or else the day, of which headers
+// say that nothing remains, and the day where they say so of both. That window is the
+// delay unless there is a Retry-After. Limits are for each app and portal: use one
+// governor for each app, with the portal as tenant, which is what a refusal pauses, and
+// a bucket for search.
 //
 // Answers teach the quota of the window and of the day; not that of the second,
 // which is not enforced.
@@ -78,9 +80,12 @@ func readHubSpot(r Response, quotas []quota) []throttle.Signal {
 		policy, known := hubSpotPolicies[reply.Policy]
 		if !known { // the headers may tell
 			policy = throttle.Signal{Kind: s.Kind, Scope: throttle.Scope{Level: throttle.Tenant}, Delay: throttle.Unknown}
-			if q := exhaustedQuota(quotas); q.Remaining == 0 {
-				policy = hubSpotPolicies["DAILY"]
-				if q.Name == "" {
+			for _, q := range quotas { // the day, which ends later, comes last
+				switch {
+				case q.Remaining != 0:
+				case q.Name == "daily":
+					policy = hubSpotPolicies["DAILY"]
+				default:
 					policy = hubSpotPolicies["TEN_SECONDLY_ROLLING"]
 				}
 			}
