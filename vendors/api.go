@@ -25,9 +25,9 @@ type api struct {
 	// place finds tenant and bucket in a URL; nil finds none.
 	place func(*url.URL) (tenant, bucket string)
 
-	// peek says whether a good answer in JSON may be a refusal or tell a cost, by
-	// its URL's path and its header; nil: none is.
-	peek func(path string, h http.Header) bool
+	// peek says whether a good answer in JSON may be a refusal or tell a cost, by what
+	// it answers and by its header; nil: none is.
+	peek func(*http.Response) bool
 }
 
 // Read implements Dialect.

@@ -59,37 +59,53 @@ func TestBatchIsRepeatedOnlyWhenNothingOfItWasDone(t *testing.T) {
 func TestGoodAnswersThatAreLookedInto(t *testing.T) {
 	for _, c := range []struct {
 		adapter Adapter
+		method  string
 		url     string
 		peeks   bool
 	}{
-		{GitHub(), "https://api.github.com/graphql", true},
-		{GitHub(), "https://github.example.com/api/graphql", true},
-		{GitHub(), "https://api.github.com/repos/o/r/issues", false},
-		{Meta(), "https://graph.facebook.com/", true},
-		{Meta(), "https://graph.facebook.com/v24.0", true},
-		{Meta(), "https://graph.facebook.com/v24.0/act_1/campaigns", false},
-		{MicrosoftGraph(), "https://graph.microsoft.com/v1.0/$batch", true},
-		{MicrosoftGraph(), "https://graph.microsoft.com/v1.0/users", false},
-		{Reddit(), "https://oauth.reddit.com/api/submit", true},
-		{Reddit(), "https://oauth.reddit.com/r/golang/new", false},
-		{LinkedIn(), "https://api.linkedin.com/v2/shares/1", true},
-		{Slack(), "https://slack.com/api/chat.postMessage", true},
-		{ShopifyGraphQL(), "https://s.myshopify.com/admin/api/2026-10/graphql.json", true},
-		{ShopifyREST(), "https://s.myshopify.com/admin/api/2026-10/products.json", false},
-		{TikTokAds(), "https://business-api.tiktok.com/open_api/v1.3/campaign/get/", true},
-		{TikTokOpenAPI(), "https://open.tiktokapis.com/v2/user/info/", true},
-		{Stripe(), "https://api.stripe.com/v1/charges", false},
-		{OpenAI(), "https://api.openai.com/v1/chat/completions", false},
+		{GitHub(), "POST", "https://api.github.com/graphql", true},
+		{GitHub(), "POST", "https://github.example.com/api/graphql", true},
+		{GitHub(), "GET", "https://api.github.com/repos/o/r/issues", false},
+		{Meta(), "POST", "https://graph.facebook.com/", true},
+		{Meta(), "POST", "https://graph.facebook.com/v24.0", true},
+		{Meta(), "GET", "https://graph.facebook.com/v24.0/act_1/campaigns", false},
+		{Meta(), "GET", "https://graph.facebook.com/v24.0/me?batching=1", false},
+		{Meta(), "POST", "https://graph.facebook.com/v24.0/me?batch=[]", true},
+		{Meta(), "POST", "https://graph.facebook.com/v24.0/act_1/?access_token=x&batch=%5B%5D", true},
+		{Meta(), "POST", "https://graph.facebook.com/v24.0/act_1/campaigns", true}, // the batch may be in its form
+		{MicrosoftGraph(), "POST", "https://graph.microsoft.com/v1.0/$batch", true},
+		{MicrosoftGraph(), "GET", "https://graph.microsoft.com/v1.0/users", false},
+		{Reddit(), "POST", "https://oauth.reddit.com/api/submit", true},
+		{Reddit(), "GET", "https://oauth.reddit.com/r/golang/new", false},
+		{LinkedIn(), "GET", "https://api.linkedin.com/v2/shares/1", true},
+		{Slack(), "POST", "https://slack.com/api/chat.postMessage", true},
+		{ShopifyGraphQL(), "POST", "https://s.myshopify.com/admin/api/2026-10/graphql.json", true},
+		{ShopifyREST(), "GET", "https://s.myshopify.com/admin/api/2026-10/products.json", false},
+		{TikTokAds(), "GET", "https://business-api.tiktok.com/open_api/v1.3/campaign/get/", true},
+		{TikTokOpenAPI(), "GET", "https://open.tiktokapis.com/v2/user/info/", true},
+		{Stripe(), "POST", "https://api.stripe.com/v1/charges", false},
+		{OpenAI(), "POST", "https://api.openai.com/v1/chat/completions", false},
 	} {
 		at, err := url.Parse(c.url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for kind, want := range map[string]bool{"application/json; charset=utf-8": c.peeks, "text/event-stream": false, "": false} {
-			r := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {kind}}, Request: &http.Request{URL: at}}
+		for kind, want := range map[string]bool{
+			"application/json; charset=utf-8": c.peeks, "application/JSON": c.peeks, "Application/Problem+Json": c.peeks,
+			"text/javascript; charset=UTF-8": c.peeks, "": c.peeks,
+			"text/event-stream": false, "text/html": false, "application/octet-stream": false,
+		} {
+			r := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {kind}}, Request: &http.Request{Method: c.method, URL: at}}
 			if n := c.adapter.Peek(r); n > 0 != want {
-				t.Errorf("%s as %q: %d bytes, want any: %v", c.url, kind, n, want)
+				t.Errorf("%s %s as %q: %d bytes, want any: %v", c.method, c.url, kind, n, want)
 			}
 		}
+	}
+	for _, r := range []*http.Response{{}, {Request: &http.Request{}}} {
+		if n := Slack().Peek(r); n == 0 {
+			t.Error("nothing is known, and nothing looked into")
+		}
+		Meta().Peek(r)
+		GitHub().Peek(r)
 	}
 }

@@ -46,16 +46,14 @@ func (a *api) Place(r *http.Request) (tenant, bucket string) {
 	return a.place(r.URL)
 }
 
-// Peek implements Peeker.
+// Peek implements Peeker. An answer that does not say what it is may be JSON, and Meta
+// calls its own text/javascript where the request does not say what it accepts.
 func (a *api) Peek(r *http.Response) int {
-	if a.peek == nil || !strings.Contains(r.Header.Get("Content-Type"), "json") {
+	if a.peek == nil {
 		return 0
 	}
-	path := ""
-	if r.Request != nil && r.Request.URL != nil {
-		path = r.Request.URL.Path
-	}
-	if !a.peek(path, r.Header) {
+	kind := strings.ToLower(r.Header.Get("Content-Type"))
+	if kind != "" && !strings.Contains(kind, "json") && !strings.Contains(kind, "javascript") || !a.peek(r) {
 		return 0
 	}
 	return peekable
@@ -64,12 +62,21 @@ func (a *api) Peek(r *http.Response) int {
 // peekable is what can be asked for.
 const peekable = 64 << 10
 
+// askedFor is what r answers, as far as it is known; the URL is never nil.
+func askedFor(r *http.Response) (method string, u *url.URL) {
+	if r.Request == nil || r.Request.URL == nil {
+		return "", &url.URL{}
+	}
+	return r.Request.Method, r.Request.URL
+}
+
 // always is for APIs of which any call may be answered with 200 and an error.
-func always(string, http.Header) bool { return true }
+func always(*http.Response) bool { return true }
 
 // gitHubGraphQL are the answers that have errors of their own.
-func gitHubGraphQL(path string, h http.Header) bool {
-	return h.Get("X-Ratelimit-Resource") == "graphql" || strings.HasSuffix(path, "/graphql")
+func gitHubGraphQL(r *http.Response) bool {
+	_, u := askedFor(r)
+	return r.Header.Get("X-Ratelimit-Resource") == "graphql" || strings.HasSuffix(u.Path, "/graphql")
 }
 
 // placeGitHub knows the resources by their paths, those of a server of one's own too.
@@ -86,16 +93,24 @@ func placeGitHub(u *url.URL) (tenant, bucket string) {
 	return "", "core"
 }
 
-// metaBatched are the answers to what is sent to the root.
-func metaBatched(path string, _ http.Header) bool {
-	return strings.Count(strings.Trim(path, "/"), "/") == 0
+// metaBatched are the answers to what is sent to the root, and to what has or may have,
+// in the form that it posts, a parameter batch: any path takes one.
+func metaBatched(r *http.Response) bool {
+	method, u := askedFor(r)
+	return method == http.MethodPost || strings.Count(strings.Trim(u.Path, "/"), "/") == 0 || u.Query().Has("batch")
 }
 
 // graphBatched are the answers to batches.
-func graphBatched(path string, _ http.Header) bool { return strings.HasSuffix(path, "/$batch") }
+func graphBatched(r *http.Response) bool {
+	_, u := askedFor(r)
+	return strings.HasSuffix(u.Path, "/$batch")
+}
 
 // redditAction are the answers to what a user does.
-func redditAction(path string, _ http.Header) bool { return strings.HasPrefix(path, "/api/") }
+func redditAction(r *http.Response) bool {
+	_, u := askedFor(r)
+	return strings.HasPrefix(u.Path, "/api/")
+}
 
 // placeMeta finds an ad account.
 func placeMeta(u *url.URL) (tenant, bucket string) {
