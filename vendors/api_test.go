@@ -126,6 +126,7 @@ func TestEveryHTTPAdapter(t *testing.T) {
 			"429 and other JSON":    {r: got(429, `[[],{},1,"x",null]`, "Retry-After", "3"), limited: true, delay: 3 * sec},
 			"503 announced":         {r: got(503, "", "Retry-After", "5"), limited: true, delay: 5 * sec, kind: overload},
 			"503":                   {r: got(503, "")},
+			"529":                   {r: got(529, "")},
 			"500":                   {r: got(500, "oops")},
 			"502 of a proxy":        {r: got(502, "<html>", "Retry-After", "soon")},
 			"401":                   {r: got(401, "{}", "Retry-After", "5")},

@@ -53,9 +53,13 @@
 // 16 values of a header are looked at, of at most 256 bytes each (8 KiB for Meta's,
 // which are JSON); bodies above 1 MiB are not read, and of an array in one 100
 // elements; numbers saturate. What is garbled counts as not there, so that a 429
-// with a broken body is still a 429. An answer with a 5xx is a limit only where it
-// says when that ends; else it is an outage, a breaker's business. A delay is exactly what the vendor said,
-// rounded up to 1 ms, without jitter, floor or cap: those are the governor's.
+// with a broken body is still a 429. An answer with a 5xx is a limit where it says when
+// that ends (some statuses of [GoogleAds] and [MicrosoftAds] excepted), and where the
+// vendor's own word for it is one: a code in the body (AWS's SlowDown with 503, Meta's
+// codes, SOAP faults, which are 500 whatever they are about), a problem type of the
+// RateLimit draft, or, from an API without an adapter of its own, status 529. Else it is
+// an outage, a breaker's business. A delay is exactly what the vendor said, rounded up to
+// 1 ms, without jitter, floor or cap: those are the governor's.
 // [throttle.Unknown] says that the vendor gave no time, which is not 0.
 //
 // A new API needs no package of its own: a type with a DelayError method is
