@@ -202,6 +202,12 @@ func (in *inlineCall) launched() *request {
 	return (*request)(r)
 }
 
+// cancelled reports whether who made the call wants it no more.
+func (in *inlineCall) cancelled() bool {
+	r := in.launched()
+	return in.Context.Err() != nil || r != nil && r.status.has(cancelAsked)
+}
+
 // waits reports whether in is still to begin; then nothing else of it is to be looked at.
 func (in *inlineCall) waits() bool {
 	r := in.launched()

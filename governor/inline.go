@@ -50,7 +50,7 @@ func inline[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 			call.settle(t, &t.request, out)
 			v, err = t.result()
 			done = true
-		case leaving:
+		case leaving, reporting:
 			call.leave() // a function of the user's has ended this
 		}
 	}()
@@ -88,10 +88,11 @@ type inlined[S comparable, C any] struct {
 type inlineStage uint8
 
 const (
-	settled  inlineStage = iota // nothing is to be given back, or somebody is at it
-	entering                    // it has a slot and has not started
-	calling                     // the closure runs
-	leaving                     // it has returned well
+	settled   inlineStage = iota // nothing is to be given back, or somebody is at it
+	entering                     // it has a slot and has not started
+	calling                      // the closure runs
+	leaving                      // it has returned well
+	reporting                    // that is counted, and the breaker is told
 )
 
 // healthy reports whether nothing is known that speaks against an inline call.
@@ -164,7 +165,7 @@ func (i *inlined[S, C]) admitted() bool {
 		}
 	}
 	// Where others were asked in between, time may have passed.
-	gone := (c.breaker != nil || !i.lax) && (in.Context.Err() != nil || in.dated() && c.tooLate(in, c.now()))
+	gone := (c.breaker != nil || !i.lax) && (in.cancelled() || in.dated() && c.tooLate(in, c.now()))
 	if gone || !c.commits(in) {
 		if c.breaker != nil {
 			c.breaker.Report(i.permit, c.gate.time(in.began), breaker.Neutral, 0)
@@ -253,6 +254,7 @@ func (i *inlined[S, C]) succeed(waited int64) bool {
 		c.relimit()
 	}
 	if c.breaker != nil {
+		i.stage = reporting
 		c.breaker.Report(i.permit, c.gate.time(now), breaker.Success, time.Duration(took))
 		if c.gate.word.minded() {
 			c.wakeUp() // it may have changed

@@ -94,7 +94,6 @@ func (t *launched[S, C, R]) begin(c *core) {
 	}
 	in.seq, in.began = c.gate.seq.Load(), c.now() // in this order, and before others look at in
 	r.mu.Lock()
-	gone := r.status.has(cancelAsked)
 	r.status.unmark(launching) // from here on Cancel cancels in
 	r.mu.Unlock()
 	defer func() {
@@ -107,15 +106,17 @@ func (t *launched[S, C, R]) begin(c *core) {
 				out = outcome{panicked, &PanicError{p, debug.Stack()}}
 			}
 			c.settle(call.attempt(out))
-		case leaving:
+		case reporting:
 			if recover() != nil { // of the breaker, which is the user's
 				c.count.hookPanics.Add(1)
 			}
 			call.conclude(r)
+		case leaving: // a limiter has ended this, and with a panic the process
+			call.conclude(r)
 		}
 	}()
 	switch {
-	case gone, r.ctx.Err() != nil, in.more.Load() != nil && in.Err() != nil:
+	case in.cancelled():
 		call.retract(r, cancelled)
 		return
 	case r.flags&dated != 0 && r.lateAt(in.began):

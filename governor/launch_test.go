@@ -332,7 +332,7 @@ func TestAbandonedLaunchedRequestIsDone(t *testing.T) {
 			return func() {}
 		}, answer},
 	} {
-		t.Run(name, func(t *testing.T) {
+		abandons := func(t *testing.T, listens bool) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg, b := onPool(), &spoiler{}
 				cfg.Name, cfg.CloseGrace, cfg.Breaker = "test", time.Second, b
@@ -340,6 +340,10 @@ func TestAbandonedLaunchedRequestIsDone(t *testing.T) {
 				require.NoError(t, err)
 				g.actorOnly = false
 				opened(t, g)
+				var told []event.Kind
+				if listens {
+					g.Listen(func(e event.Event) { told = append(told, e.Kind) }, event.Completed, event.Abandoned)
+				}
 				goOn := tt.prepare(g, b)
 				req := Submit(t.Context(), g, "", tt.fn)
 				require.NotNil(t, req.task.(flight))
@@ -358,12 +362,18 @@ func TestAbandonedLaunchedRequestIsDone(t *testing.T) {
 				require.Equal(t, ErrAbandoned, err)
 				require.Zero(t, v)
 				require.NoError(t, g.Close())
+				synctest.Wait()
+				if listens {
+					require.Equal(t, []event.Kind{event.Completed, event.Abandoned}, told)
+				}
 				s := g.Stats()
 				require.Zero(t, s.InFlight)
 				require.Zero(t, s.Pool.Open)
 				require.Equal(t, s.Submitted, s.Succeeded+s.Failed+s.Dropped)
 			})
-		})
+		}
+		t.Run(name, func(t *testing.T) { abandons(t, false) })
+		t.Run(name+", and somebody listens", func(t *testing.T) { abandons(t, true) })
 	}
 }
 
@@ -457,6 +467,25 @@ func TestDropOldestKnowsWhatWasLaunched(t *testing.T) {
 			_, err := req.Result(t.Context())
 			require.NoError(t, err)
 		}
+		unharmed(t, g)
+	})
+}
+
+// Cancel is seen last, too, with nothing else to keep the closure from starting.
+func TestCancelWhileTheBreakerIsAsked(t *testing.T) {
+	cfg := onPool()
+	b := &spoiler{}
+	cfg.Breaker = b
+	direct(t, cfg, func(t *testing.T, g *Governor[string, int]) {
+		opened(t, g)
+		var req *Request[int]
+		begin := g.delayed()
+		b.acquire = func() { b.acquire = nil; req.Cancel() }
+		req = Submit(t.Context(), g, "", never)
+		require.NotNil(t, req.task.(flight))
+		begin()
+		_, err := req.Result(t.Context())
+		require.ErrorIs(t, err, context.Canceled)
 		unharmed(t, g)
 	})
 }

@@ -91,8 +91,9 @@ func (c *core) Close() error {
 		return nil
 	default:
 	}
-	running := c.abandon()
-	c.settled() // what has come back from it meanwhile is refused
+	running := 0
+	c.ask(func() { running = c.abandon() }) // in the actor, which does not end before these events are told
+	c.settled()                             // what has come back from it meanwhile is refused
 	return &ForcedError{Running: running}
 }
 
@@ -167,6 +168,7 @@ func (c *core) stop() {
 func (c *core) abandon() int {
 	var waiting, over []*request
 	var left []*attempt
+	known := make(map[*attempt]bool) // of those in cells, one of which may have become an attempt
 	for i := range c.crews {
 		w := &c.crews[i]
 		w.mu.Lock()
@@ -182,13 +184,15 @@ func (c *core) abandon() int {
 		if in.waits() {
 			waiting = append(waiting, r)
 		} else if a := in.attempt(); a != nil {
-			left = append(left, a)
+			left, known[a] = append(left, a), true
 		} else if r != nil {
 			over = append(over, r)
 		}
 	}
 	for a := range c.attempts.all {
-		left = append(left, a)
+		if !known[a] {
+			left = append(left, a)
+		}
 	}
 	for _, a := range left {
 		if c.finish(a.r, a.n, ErrAbandoned, true) {
@@ -199,6 +203,7 @@ func (c *core) abandon() int {
 	lost := func(r *request, count *atomic.Uint64) {
 		if r.complete(ErrAbandoned, true, count) {
 			n++
+			c.emitFor(r, event.Completed, 0, 0, ErrAbandoned)
 			c.emit(event.Event{Kind: event.Abandoned, Request: r.seq})
 		}
 	}
