@@ -53,7 +53,8 @@ type Config struct {
 	// and a Bucket that it leaves empty are those that Vendor finds in the URL.
 	Ask func(*http.Request) governor.Ask
 
-	// Retry repeats requests that failed otherwise than by a rate limit. nil: none is.
+	// Retry repeats requests that failed otherwise than by a rate limit, or a pause that
+	// the server asked for. nil: none is.
 	Retry *Retry
 
 	// Breaker refuses requests to a host that fails: one for each host. Its OpenFor,

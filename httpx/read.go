@@ -170,7 +170,7 @@ func (x *exchange) fault(resp *http.Response, p *peeked, r vendors.Response) *fa
 
 // failure makes f that of resp, which the caller gets when there is no further attempt.
 func (x *exchange) failure(f *failure, resp *http.Response, p *peeked, r vendors.Response) *failure {
-	f.resp, f.err = resp, &vendors.ResponseError{Response: kept(r)}
+	f.resp, f.err = resp, &vendors.ResponseError{Response: kept(r), Once: !x.retry.harmless(x.req)}
 	if p != nil && p.rest != nil {
 		f.x, f.rest = x, p
 	}

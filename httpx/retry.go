@@ -18,7 +18,10 @@ import (
 // with a body that can be had again (none, or with GetBody, as http.NewRequest sets
 // it for a bytes.Reader, bytes.Buffer and strings.Reader), and that do no harm when
 // the server gets them twice. Answers that say that a limit was reached are another
-// matter: they were not executed, and are sent again whenever the body can be had.
+// matter: the request was not executed, and is sent again whenever the body can be had.
+// That is not said by a 5xx with nothing but a time, such as 503 with Retry-After, which
+// pauses the host, and after which only what does no harm twice is sent again, with or
+// without a Retry.
 type Retry struct {
 	// Attempts is how many are made at most, counting the first, besides those that
 	// were refused because of a limit. 0 means 3; less than 0: no bound.
@@ -29,8 +32,8 @@ type Retry struct {
 	Backoff backoff.Schedule
 
 	// AnyMethod repeats requests of all methods. Otherwise only GET, HEAD, OPTIONS,
-	// TRACE, PUT and DELETE are, and those with a header Idempotency-Key or
-	// X-Idempotency-Key.
+	// TRACE, PUT and DELETE do no harm twice, and those with a header Idempotency-Key
+	// or X-Idempotency-Key.
 	AnyMethod bool
 
 	// OnCall says which answers are failures that are worth another attempt. It must
@@ -130,7 +133,7 @@ func (schedule) Next(s backoff.Step) (time.Duration, bool) {
 
 // may reports whether req may be sent again after the n-th attempt has failed.
 func (r *Retry) may(req *http.Request, n int) bool {
-	if r == nil || !rewindable(req) || !r.AnyMethod && !idempotent(req) {
+	if r == nil || !rewindable(req) || !r.harmless(req) {
 		return false
 	}
 	most := r.Attempts
@@ -138,6 +141,11 @@ func (r *Retry) may(req *http.Request, n int) bool {
 		most = 3
 	}
 	return most < 0 || n < most
+}
+
+// harmless reports whether a server may get req twice; r may be nil.
+func (r *Retry) harmless(req *http.Request) bool {
+	return idempotent(req) || r != nil && r.AnyMethod
 }
 
 // lasts reports whether err will be the same next time.

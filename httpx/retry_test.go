@@ -16,6 +16,7 @@ import (
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/policy"
+	"github.com/flyball-go/flyball/vendors"
 )
 
 func TestRetryOfARequestCannotChangeWhatAllShare(t *testing.T) {
@@ -156,6 +157,69 @@ func TestWhatIsSentAgain(t *testing.T) {
 				}
 				if o, ok := req.Body.(*once); ok && o.closed.Load() == 0 {
 					t.Error("the request's body was not closed")
+				}
+			})
+		})
+	}
+}
+
+// A 429 was not executed, nor was what a vendor calls throttling. Any other 5xx may have
+// been, whatever it says of when it ends.
+func TestWhatIsSentAgainAfterAPause(t *testing.T) {
+	keyed := func(r *http.Request) { r.Header.Set("X-Idempotency-Key", "1") }
+	fault := `<s:Envelope><s:Body><s:Fault><detail><AdApiFaultDetail><Errors><AdApiError><Code>117</Code><ErrorCode>CallRateExceeded</ErrorCode></AdApiError></Errors></AdApiFaultDetail></detail></s:Fault></s:Body></s:Envelope>`
+	for _, c := range []struct {
+		name   string
+		vendor vendors.Adapter
+		status int
+		body   string
+		retry  *Retry
+		method string
+		change func(*http.Request)
+		want   int
+	}{
+		{"HTTP 429", vendors.HTTP(), 429, "", nil, "POST", nil, 2},
+		{"HTTP 529", vendors.HTTP(), 529, "", nil, "POST", nil, 2},
+		{"HTTP 500", vendors.HTTP(), 500, "", nil, "POST", nil, 1},
+		{"HTTP 502", vendors.HTTP(), 502, "", nil, "PATCH", nil, 1},
+		{"HTTP 503", vendors.HTTP(), 503, "", nil, "POST", nil, 1},
+		{"HTTP 504", vendors.HTTP(), 504, "", nil, "POST", nil, 1},
+		{"HTTP 503, Retry", vendors.HTTP(), 503, "", &Retry{}, "POST", nil, 1},
+		{"HTTP 503 of a GET", vendors.HTTP(), 503, "", nil, "GET", nil, 2},
+		{"HTTP 503 of a PUT", vendors.HTTP(), 503, "", nil, "PUT", nil, 2},
+		{"HTTP 503 with a key", vendors.HTTP(), 503, "", nil, "POST", keyed, 2},
+		{"HTTP 503 of any method", vendors.HTTP(), 503, "", &Retry{AnyMethod: true}, "POST", nil, 2},
+		{"Notion 500", vendors.Notion(), 500, "{}", nil, "POST", nil, 1},
+		{"Notion 503", vendors.Notion(), 503, `{"additional_data":{"retry_after":"1"}}`, nil, "PATCH", nil, 1},
+		{"Notion 529", vendors.Notion(), 529, "{}", nil, "POST", nil, 2},
+		{"Atlassian 503", vendors.Atlassian(), 503, "{}", nil, "POST", nil, 1},
+		{"Stripe 500", vendors.Stripe(), 500, "{}", nil, "POST", nil, 1},
+		{"AWS 503", vendors.AWS(), 503, "{}", nil, "POST", nil, 1},
+		{"AWS 503 SlowDown", vendors.AWS(), 503, "<Error><Code>SlowDown</Code></Error>", nil, "POST", nil, 2},
+		{"Microsoft's fault 117", vendors.MicrosoftAds(), 500, fault, nil, "POST", nil, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				tr := transport(t, Config{Vendor: c.vendor, Retry: c.retry, Base: fake(func(r *http.Request) (*http.Response, error) {
+					r.Body.Close()
+					if n++; n == 1 {
+						return answer(c.status, c.body, "Retry-After", "1"), nil
+					}
+					return answer(200, ""), nil
+				})})
+				req := request(t, c.method, "http://api.test/v1/charges", "x")
+				if c.change != nil {
+					c.change(req)
+				}
+				began := time.Now()
+				status, body := fetch(t, tr, req)
+				if n != c.want || c.want == 1 && (status != c.status || body != c.body) {
+					t.Errorf("sent %d times, answered %d %q, want %d times", n, status, body, c.want)
+				}
+				fetch(t, tr, request(t, "GET", "http://api.test/v1/charges", "x"))
+				if d := time.Since(began); d < time.Second {
+					t.Errorf("the next request was sent after %v, want a pause of 1 s", d)
 				}
 			})
 		})

@@ -21,7 +21,8 @@ import (
 //
 // A request is sent when its host's governor lets it, waits while that is cooling
 // down, and is sent again when it was refused because of a limit, or failed and Retry
-// says so. A host that refuses for ever is waited for as long as the request's context
+// says so. After a 5xx that says no more than when it ends, a request may have been
+// executed: it is sent again only if that does no harm, as Retry has it. A host that refuses for ever is waited for as long as the request's context
 // lasts, or a Timeout: give it a deadline. A single pause that is longer than the
 // MaxWait of the host's Config, 15 min, is not waited for.
 //

@@ -59,6 +59,7 @@ func (a Adapter) Signals(err error, at time.Time) []throttle.Signal {
 	var all signals
 	for _, e := range responses(err) {
 		for _, s := range a.Read(e.at(at)) {
+			s.NoRetry = s.NoRetry || e.Once && e.executed(s)
 			all.add(s)
 		}
 	}

@@ -55,6 +55,31 @@ func TestAdapterFindsAnswersAnywhereInTheTree(t *testing.T) {
 	}
 }
 
+func TestACallThatMayHaveBeenExecutedIsNotRepeated(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		adapter Adapter
+		status  int
+		body    string
+		once    bool
+		want    bool
+	}{
+		{"a limit", HTTP(), 429, "", true, false},
+		{"an end", HTTP(), 503, "", true, true},
+		{"an end, and no harm", HTTP(), 503, "", false, false},
+		{"no capacity", HTTP(), 529, "", true, false},
+		{"the vendor's own word", AWS(), 503, "<Error><Code>SlowDown</Code></Error>", true, false},
+		{"another word", AWS(), 503, "<Error><Code>InternalError</Code></Error>", true, true},
+		{"overload with 429", OpenAI(), 429, `{"error":{"type":"overloaded"}}`, true, false},
+	} {
+		r := Response{Status: tc.status, Header: header("Retry-After", "5"), Body: []byte(tc.body), At: received}
+		sigs := tc.adapter.Signals(&ResponseError{Response: r, Once: tc.once}, received)
+		if len(sigs) != 1 || sigs[0].Delay != 5*time.Second || sigs[0].NoRetry != tc.want {
+			t.Errorf("%s: got %+v, want NoRetry %v", tc.name, sigs, tc.want)
+		}
+	}
+}
+
 // spoken is a dialect that always says the same.
 type spoken []throttle.Signal
 

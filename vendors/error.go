@@ -3,6 +3,8 @@ package vendors
 import (
 	"net/http"
 	"strconv"
+
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // ResponseError is a client's error together with the answer it came from. It
@@ -10,6 +12,20 @@ import (
 type ResponseError struct {
 	Response
 	Err error // the client's own error; may be nil
+
+	// Once says that the call does harm when it is executed twice, as a POST without an
+	// idempotency key. After a 5xx that only says when it ends it may have been executed:
+	// Signals then has NoRetry. What a vendor calls throttling in its own words, and 529,
+	// come before that, and forbid nothing.
+	Once bool
+}
+
+// statusOverloaded is what servers answer that take no more calls.
+const statusOverloaded = 529
+
+// executed reports whether a call of which s was said may have been.
+func (e *ResponseError) executed(s throttle.Signal) bool {
+	return e.Status >= 500 && e.Status != statusOverloaded && s.Kind == throttle.KindOverload
 }
 
 // Error names the status and adds the client's own text, cut to a line of at
