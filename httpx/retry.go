@@ -37,7 +37,8 @@ type Retry struct {
 	AnyMethod bool
 
 	// OnCall says which answers are failures that are worth another attempt. It must
-	// not read the body. nil: those of status 5xx but 501.
+	// not read the body. nil: those of status 5xx but 501. None is that has a header
+	// X-Should-Retry: false or Stripe-Should-Retry: false.
 	OnCall func(req *http.Request, resp *http.Response) bool
 
 	// OnError says which errors are; those of a context that the caller has cancelled
@@ -146,6 +147,12 @@ func (r *Retry) may(req *http.Request, n int) bool {
 // harmless reports whether a server may get req twice; r may be nil.
 func (r *Retry) harmless(req *http.Request) bool {
 	return idempotent(req) || r != nil && r.AnyMethod
+}
+
+// forbidden reports whether a server says that a request is not to be sent again. Of a
+// rate limit adapters read it, as their dialect has it.
+func forbidden(h http.Header) bool {
+	return strings.EqualFold(h.Get("X-Should-Retry"), "false") || strings.EqualFold(h.Get("Stripe-Should-Retry"), "false")
 }
 
 // lasts reports whether err will be the same next time.

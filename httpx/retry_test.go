@@ -226,6 +226,37 @@ func TestWhatIsSentAgainAfterAPause(t *testing.T) {
 	}
 }
 
+func TestServerThatForbidsToRepeat(t *testing.T) {
+	for _, c := range []struct {
+		name, header, value string
+		vendor              vendors.Adapter
+		retry               *Retry
+		want                int
+	}{
+		{"Stripe", "Stripe-Should-Retry", "false", vendors.Stripe(), &Retry{}, 1},
+		{"OpenAI", "X-Should-Retry", "false", vendors.OpenAI(), &Retry{}, 1},
+		{"Anthropic", "X-Should-Retry", "FALSE", vendors.Anthropic(), &Retry{}, 1},
+		{"any", "X-Should-Retry", "false", vendors.HTTP(), &Retry{}, 1},
+		{"any, whatever OnCall says", "X-Should-Retry", "false", vendors.HTTP(), &Retry{OnCall: func(*http.Request, *http.Response) bool { return true }}, 1},
+		{"any, allowed", "X-Should-Retry", "true", vendors.HTTP(), &Retry{}, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, blamed := 0, 0
+				tr := transport(t, Config{Vendor: c.vendor, Retry: c.retry,
+					RecordFailure: func(*http.Response, error) bool { blamed++; return true },
+					Base: fake(func(*http.Request) (*http.Response, error) {
+						n++
+						return answer(500, "{}", c.header, c.value), nil
+					})})
+				if status, body := fetch(t, tr, request(t, "GET", "http://api.test/", "")); status != 500 || body != "{}" || n != c.want || blamed != n {
+					t.Errorf("sent %d times, blamed %d times, want %d; answered %d %q", n, blamed, c.want, status, body)
+				}
+			})
+		})
+	}
+}
+
 func TestBackoffAndModify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
