@@ -97,7 +97,8 @@ func (c *Client) DialOptions() []grpc.DialOption {
 
 // Unary is a grpc.UnaryClientInterceptor. A call that the server refuses because of a
 // limit, or that fails and that the governor's Retry repeats, is made again with the
-// same request; the reply is that of the last.
+// same request, unless the server forbids it by a negative grpc-retry-pushback-ms; the
+// reply is that of the last.
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if c.cfg.Exclude(method) {
 		return invoke(ctx, method, req, reply, cc, opts...)

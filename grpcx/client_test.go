@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 	"github.com/flyball-go/flyball/vendors"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -161,6 +163,44 @@ func TestServiceConfigRepeatsNothing(t *testing.T) {
 	}
 	n.check(t, 2)
 	idle(t, g)
+}
+
+func TestPushbackThatForbidsToRepeat(t *testing.T) {
+	for _, c := range []struct {
+		code     codes.Code
+		pushback []string
+		want     int64
+	}{
+		{codes.Unavailable, nil, 3},
+		{codes.Unavailable, []string{"-1"}, 1},
+		{codes.Unavailable, []string{"soon"}, 1},
+		{codes.Unavailable, []string{"1", "2"}, 1},
+		{codes.ResourceExhausted, []string{"-1"}, 1},
+		{codes.Internal, []string{"-1"}, 1},
+	} {
+		for _, streams := range []bool{false, true} {
+			var n atomic.Int64
+			conn, _ := governed(t, func(s grpc.ServerStream) error {
+				n.Add(1)
+				for _, p := range c.pushback {
+					s.SetTrailer(metadata.Pairs("grpc-retry-pushback-ms", p))
+				}
+				return status.Error(c.code, "no")
+			}, func(cfg *governor.PlainConfig) { cfg.Retry = &retry.Config{Attempts: 3, Backoff: backoff.None} }, nil)
+			var err error
+			if streams {
+				var s grpc.ClientStream
+				if s, err = query(t.Context(), conn); err == nil {
+					_, err = recv(s)
+				}
+			} else {
+				_, err = invoke(t.Context(), conn)
+			}
+			if status.Code(err) != c.code || n.Load() != c.want {
+				t.Errorf("%v, pushback %q, stream %v: made %d times, want %d; %v", c.code, c.pushback, streams, n.Load(), c.want, err)
+			}
+		}
+	}
 }
 
 func TestCallsErrorIsTheServers(t *testing.T) {

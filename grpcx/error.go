@@ -2,6 +2,7 @@ package grpcx
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/flyball-go/flyball/vendors"
@@ -15,6 +16,9 @@ import (
 // vendors.GoogleAds(). The status details are taken as they came: their types
 // need not be linked into the program. trailer may be nil; it is kept and must
 // not be changed afterwards.
+//
+// The server forbids to repeat a call by a trailer grpc-retry-pushback-ms of -1: its
+// error is then permanent, as retry.IsPermanent has it.
 //
 // nil stays nil. An error without a gRPC status, such as io.EOF, and one that
 // has been through here already are returned as they are.
@@ -56,6 +60,18 @@ type callError struct {
 
 // Unwrap returns the ResponseError, which unwraps to the client's own error.
 func (e *callError) Unwrap() error { return e.ResponseError }
+
+// Permanent says to a governor's Retry that no further attempt is to be made: by a
+// pushback that is negative, or is none, as gRPC's own retries have it. Of a rate limit
+// the adapter says it.
+func (e *callError) Permanent() bool {
+	all := e.Trailer["grpc-retry-pushback-ms"]
+	if len(all) == 0 {
+		return false
+	}
+	ms, err := strconv.Atoi(all[0])
+	return err != nil || ms < 0 || len(all) > 1
+}
 
 // GRPCStatus returns the call's own status.
 func (e *callError) GRPCStatus() *status.Status { return e.st }
