@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -324,6 +325,41 @@ func TestStreamWaitsOutALimitBeforeItsFirstMessage(t *testing.T) {
 		n.check(t, 3)
 		idle(t, g)
 	}
+}
+
+func TestFailedStreamHasItsHeaderAndTrailer(t *testing.T) {
+	var n atomic.Int64
+	answer := func(s grpc.ServerStream) error {
+		s.SetHeader(metadata.Pairs("which", strconv.FormatInt(n.Load(), 10)))
+		s.SetTrailer(metadata.Pairs("which", strconv.FormatInt(n.Load(), 10)))
+		s.SendHeader(nil)
+		if n.Add(1) == 1 {
+			return busyFor(time.Millisecond)
+		}
+		return status.Error(codes.NotFound, "no")
+	}
+	conn, g := governed(t, answer, nil, nil)
+	s, err := query(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recv(s); status.Code(err) != codes.NotFound {
+		t.Errorf("%v, want NOT_FOUND", err)
+	}
+	header, err := s.Header()
+	if got := header.Get("which"); err != nil || len(got) != 1 || got[0] != "1" {
+		t.Errorf("header %v, %v, want that of the last attempt", header, err)
+	}
+	if got := s.Trailer().Get("which"); len(got) != 1 || got[0] != "1" {
+		t.Errorf("trailer %v, want that of the last attempt", s.Trailer())
+	}
+	if _, err := recv(s); status.Code(err) != codes.NotFound {
+		t.Errorf("then %v, want NOT_FOUND", err)
+	}
+	if err := s.CloseSend(); err != nil {
+		t.Error(err)
+	}
+	idle(t, g)
 }
 
 func TestStreamsLimitAfterItsFirstMessageIsLearnedOnly(t *testing.T) {

@@ -58,7 +58,7 @@ type stream struct {
 	sent    bool
 	closed  bool // CloseSend before
 	err     error
-	live    // its ClientStream is nil unless it began well
+	live    // its ClientStream is nil unless the last attempt has opened one
 }
 
 // live is a stream that has begun.
@@ -85,6 +85,7 @@ func (s *stream) begin(first func(grpc.ClientStream) error) error {
 		if err != nil {
 			return l, Error(err, nil)
 		}
+		l.real = real // has a header and a trailer also when it fails
 		if sent {
 			err = real.SendMsg(request)
 			if err == nil && closed {
@@ -97,8 +98,7 @@ func (s *stream) begin(first func(grpc.ClientStream) error) error {
 		if err = first(real); err != nil && err != io.EOF {
 			return l, Error(err, real.Trailer())
 		}
-		l = live{real: real, attempt: ctx, eof: err == io.EOF}
-		if l.eof {
+		if l.attempt, l.eof = ctx, err == io.EOF; l.eof {
 			s.client.learnFrom(l)
 			return l, nil
 		}
