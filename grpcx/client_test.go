@@ -327,6 +327,34 @@ func TestStreamWaitsOutALimitBeforeItsFirstMessage(t *testing.T) {
 	}
 }
 
+func TestStreamThatWaitsOutAPauseHasAContext(t *testing.T) {
+	refused := make(chan struct{})
+	conn, g := governed(t, func(grpc.ServerStream) error { close(refused); return busyFor(time.Minute) }, nil, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	s, err := query(ctx, conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	received := make(chan error)
+	go func() { _, err := recv(s); received <- err }()
+	<-refused
+	asked := make(chan bool)
+	go func() { asked <- s.Context() == ctx && s.Trailer() == nil }()
+	select {
+	case same := <-asked:
+		if !same {
+			t.Error("want the call's context, and no trailer")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Context and Trailer wait for the pause")
+	}
+	cancel()
+	if err := <-received; err == nil {
+		t.Error("want an error of the call that was cancelled")
+	}
+	idle(t, g)
+}
+
 func TestFailedStreamHasItsHeaderAndTrailer(t *testing.T) {
 	var n atomic.Int64
 	answer := func(s grpc.ServerStream) error {

@@ -58,7 +58,11 @@ type stream struct {
 	sent    bool
 	closed  bool // CloseSend before
 	err     error
-	live    // its ClientStream is nil unless the last attempt has opened one
+
+	// known guards live, too, which is written under both: for those who are not to
+	// wait until the stream has begun.
+	known sync.Mutex
+	live  // its ClientStream is nil unless the last attempt has opened one
 }
 
 // live is a stream that has begun.
@@ -80,7 +84,7 @@ func (s *stream) begin(first func(grpc.ClientStream) error) error {
 	s.begun = true
 	request, sent, closed := s.request, s.sent, s.closed // when Close gives this up, it may go on
 	s.request = nil
-	s.live, s.err = do(s.ctx, s.client, s.method, func(ctx context.Context) (l live, err error) {
+	l, err := do(s.ctx, s.client, s.method, func(ctx context.Context) (l live, err error) {
 		real, err := s.open(ctx)
 		if err != nil {
 			return l, Error(err, nil)
@@ -106,7 +110,10 @@ func (s *stream) begin(first func(grpc.ClientStream) error) error {
 		l.stop = context.AfterFunc(ctx, func() { l.release(refused(context.Cause(ctx))) })
 		return l, nil
 	})
-	if s.err == nil && s.eof {
+	s.known.Lock()
+	s.live = l
+	s.known.Unlock()
+	if s.err = err; err == nil && l.eof {
 		s.err = io.EOF
 	}
 	return s.err
@@ -217,8 +224,8 @@ func (s *stream) Header() (metadata.MD, error) {
 
 // Trailer implements grpc.ClientStream.
 func (s *stream) Trailer() metadata.MD {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.known.Lock()
+	defer s.known.Unlock()
 	if s.real == nil {
 		return nil
 	}
@@ -227,8 +234,8 @@ func (s *stream) Trailer() metadata.MD {
 
 // Context implements grpc.ClientStream. Before the stream has begun it is the call's.
 func (s *stream) Context() context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.known.Lock()
+	defer s.known.Unlock()
 	if s.real == nil {
 		return s.ctx
 	}
