@@ -58,7 +58,9 @@ func (a Adapter) Signals(err error, at time.Time) []throttle.Signal {
 	}
 	var all signals
 	for _, e := range responses(err) {
-		for _, s := range a.Read(e.at(at)) {
+		r := e.at(at)
+		r.once = e.Once
+		for _, s := range a.Read(r) {
 			s.NoRetry = s.NoRetry || e.Once && e.executed(s)
 			all.add(s)
 		}

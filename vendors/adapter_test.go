@@ -71,10 +71,12 @@ func TestACallThatMayHaveBeenExecutedIsNotRepeated(t *testing.T) {
 		{"the vendor's own word", AWS(), 503, "<Error><Code>SlowDown</Code></Error>", true, false},
 		{"another word", AWS(), 503, "<Error><Code>InternalError</Code></Error>", true, true},
 		{"overload with 429", OpenAI(), 429, `{"error":{"type":"overloaded"}}`, true, false},
+		{"all but a field", LinkedIn(), 201, `{"author!":{"status":429}}`, true, true},
+		{"all but a field, and no harm", LinkedIn(), 200, `{"author!":{"status":429}}`, false, false},
 	} {
 		r := Response{Status: tc.status, Header: header("Retry-After", "5"), Body: []byte(tc.body), At: received}
 		sigs := tc.adapter.Signals(&ResponseError{Response: r, Once: tc.once}, received)
-		if len(sigs) != 1 || sigs[0].Delay != 5*time.Second || sigs[0].NoRetry != tc.want {
+		if len(sigs) != 1 || tc.status >= 400 && sigs[0].Delay != 5*time.Second || sigs[0].NoRetry != tc.want {
 			t.Errorf("%s: got %+v, want NoRetry %v", tc.name, sigs, tc.want)
 		}
 	}

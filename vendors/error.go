@@ -14,9 +14,9 @@ type ResponseError struct {
 	Err error // the client's own error; may be nil
 
 	// Once says that the call does harm when it is executed twice, as a POST without an
-	// idempotency key. After a 5xx that only says when it ends it may have been executed:
-	// Signals then has NoRetry. What a vendor calls throttling in its own words, and 529,
-	// come before that, and forbid nothing.
+	// idempotency key. After a 5xx that only says when it ends it may have been executed,
+	// and of a good answer of LinkedIn's it was: Signals then has NoRetry. What a vendor
+	// calls throttling in its own words, and 529, come before that, and forbid nothing.
 	Once bool
 }
 

@@ -12,7 +12,8 @@ import (
 // LinkedIn returns the adapter for LinkedIn's APIs.
 //
 // Limited is 429, also where a decorated field ("author!") of a good answer has
-// one: that call was executed, and is not to be repeated. There are no headers. A text with "DAY limit" names a daily limit, which is
+// one: that call was executed, and is repeated only where that does no harm
+// (ResponseError.Once). There are no headers. A text with "DAY limit" names a daily limit, which is
 // renewed at midnight UTC: that is the delay. Of an APPLICATION it is the app's for
 // the endpoint, so use the endpoint as bucket; of a MEMBER it is the tenant's. A
 // text that names no window may also be the protection of LinkedIn's servers; its
@@ -46,7 +47,9 @@ func readLinkedIn(r Response, _ []quota) []throttle.Signal {
 			all.add(e.signal(r, throttle.Signal{Delay: throttle.Unknown}))
 		}
 	}
-	all.once()
+	if r.once {
+		all.once()
+	}
 	return all
 }
 

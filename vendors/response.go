@@ -27,6 +27,8 @@ type Response struct {
 	// At is when the answer was received: what relative times count from. The
 	// zero time means the moment at which an adapter reads it.
 	At time.Time
+
+	once bool // as ResponseError.Once
 }
 
 // NoRetry reports whether the server forbids to repeat the call, be it a limit or any
