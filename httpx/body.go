@@ -36,7 +36,9 @@ func (b *body) ended(err error) {
 	if err == io.EOF || b.closing.Load() { // which fails a Read elsewhere
 		err = nil
 	}
-	(*exchange)(b).done(err)
+	x := (*exchange)(b)
+	x.unwatched()
+	x.done(err)
 }
 
 // Close implements io.Closer.

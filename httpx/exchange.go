@@ -54,6 +54,10 @@ type exchange struct {
 	cancel          context.CancelFunc // of the timeout; nil: none
 	lease           governor.Lease
 	closing         atomic.Bool // the caller wants no more of the body
+	heeded          atomic.Bool // somebody is told of the end of a context of x's
+
+	attempt context.Context // of the last attempt, set by it
+	unwatch func() bool     // of attempt's end, see watch; nil: it is not watched. Set before hasAnswer is
 
 	// state is atomic, for when a governor is closed by force RoundTrip returns while
 	// an attempt still runs. Then the body of an answer is nobody's, and of the two
@@ -73,6 +77,13 @@ const (
 	hasAnswer               // an attempt, with a body that is to be read
 	oneAttempt              // of those that have begun
 )
+
+// Done is asked by whoever makes a context of x's that ends, as a Base has it made that
+// wants to hear of that.
+func (x *exchange) Done() <-chan struct{} {
+	x.heeded.Store(true)
+	return x.Context.Done()
+}
 
 type exchangeKey struct{}
 
@@ -109,6 +120,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.attempt = ctx
 	resp, err := x.t.sends.RoundTrip(req)
 	if err == nil && resp == nil {
 		err = errors.New("httpx: Base returned neither a response nor an error")
@@ -217,13 +229,31 @@ func (x *exchange) ended(resp *http.Response, err error) (*http.Response, error)
 		if err == nil {
 			return resp, nil
 		}
+		x.unwatched()
 		x.real.Close() // the error says more, as when the governor was closed by force just then
 	}
 	x.done(nil) // there is nothing to be read, or it has been
 	return resp, err
 }
 
-// done gives everything back.
+// watch gives everything back when the attempt's context ends while a body is with the
+// caller, who may leave it alone: a Base that is told of that end drops its connection
+// then, and the slot is not to outlast it. One that never asked for it, which only those
+// do that are in memory, is not told and costs no watch.
+func (x *exchange) watch() {
+	if ctx := x.attempt; x.heeded.Load() {
+		x.unwatch = context.AfterFunc(ctx, func() { x.done(context.Cause(ctx)) })
+	}
+}
+
+// unwatched ends the watch, if there is one, before done, with which the context ends.
+func (x *exchange) unwatched() {
+	if x.unwatch != nil {
+		x.unwatch()
+	}
+}
+
+// done gives everything back. Only the first call counts.
 func (x *exchange) done(err error) {
 	x.lease.Release(err)
 	if x.cancel != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,77 @@ func TestCancellationAnywhereGivesEverythingBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// net/http drops the connection of a body that nobody reads or closes when its context
+// ends. Its slot must not outlast it.
+func TestSlotOfABodyThatIsLeftAloneGoesBackWithItsContext(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"cancel": {}, "deadline": {}, "AttemptTimeout": {AttemptTimeout: 50 * time.Millisecond}, "Timeout": {Timeout: 50 * time.Millisecond},
+	} {
+		for _, status := range []int{200, 404, 503} {
+			t.Run(name+" "+itoa(int64(status)), func(t *testing.T) {
+				protocols(t, func(w http.ResponseWriter, r *http.Request) {
+					w.WriteHeader(status)
+					io.WriteString(w, strings.Repeat("x", 2*maxPeek))
+					w.(http.Flusher).Flush()
+					<-r.Context().Done() // the client is gone
+				}, func(t *testing.T, s server) {
+					cfg.Host = workers(1)
+					tr := s.transport(t, cfg)
+					ctx, cancel := context.WithCancel(t.Context())
+					if name == "deadline" {
+						ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+					}
+					defer cancel()
+					resp, err := tr.RoundTrip(request(t, "GET", s.URL, "").WithContext(ctx))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if name == "cancel" {
+						cancel()
+					}
+					for end := time.Now().Add(10 * time.Second); tr.Hosts()[0].InFlight > 0; time.Sleep(time.Millisecond) {
+						if time.Now().After(end) {
+							t.Fatal("the slot is still taken")
+						}
+					}
+					if _, err := io.ReadAll(resp.Body); err == nil {
+						t.Error("the body could be read after its context had ended")
+					}
+					resp.Body.Close()
+					free(t, tr)
+				})
+			})
+		}
+	}
+}
+
+// Whoever reads, closes and cancels at the same time gives back once.
+func TestContextThatEndsBesideReadAndClose(t *testing.T) {
+	protocols(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, strings.Repeat("x", 4<<10)) }, func(t *testing.T, s server) {
+		tr := s.transport(t, Config{Host: workers(4)})
+		for i := range effort.Times(200) {
+			ctx, cancel := context.WithCancel(t.Context())
+			resp, err := tr.RoundTrip(request(t, "GET", s.URL, "").WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all sync.WaitGroup
+			for j, do := range []func(){cancel, func() { io.Copy(io.Discard, resp.Body) }, func() { resp.Body.Close() }} {
+				if i%4 != j {
+					all.Go(do)
+				}
+			}
+			all.Wait()
+			cancel()
+			resp.Body.Close()
+		}
+		for end := time.Now().Add(10 * time.Second); tr.Hosts()[0].InFlight > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		free(t, tr)
+	})
 }
 
 // until is a body that ends with its request.

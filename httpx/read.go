@@ -209,7 +209,11 @@ func (x *exchange) good(resp *http.Response, p *peeked) (*http.Response, error) 
 // handOut makes resp's body one that ends the attempt, if there is somebody to get it.
 func (x *exchange) handOut(resp *http.Response) bool {
 	x.real = resp.Body
+	if resp.StatusCode != http.StatusSwitchingProtocols { // whose connection goes on
+		x.watch()
+	}
 	if x.state.Or(hasAnswer)&hasReturned != 0 { // by force; nobody is there to close it
+		x.unwatched()
 		x.real.Close()
 		return false
 	}

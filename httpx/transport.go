@@ -36,8 +36,11 @@ import (
 //
 // The slot and the context of the last attempt, and the permits of one that went well,
 // are held until its body has been read to its end, or has failed, or is closed; where
-// it failed with less than 64 KiB, nothing is. As with any client, whoever does not
-// close bodies runs out of connections, and here of slots.
+// it failed with less than 64 KiB, nothing is. They go back as well when the request's
+// context, AttemptTimeout or Timeout ends, with which transports drop the connection.
+// (Not for a Base that never asks for the Done of its request's context, nor after 101.)
+// As with any client, whoever lets none of that happen runs out of connections, and here
+// of slots.
 //
 // # Errors
 //
