@@ -69,7 +69,9 @@ type Config struct {
 	// ConnectTimeout bounds the time for a connection, and once more for its TLS
 	// handshake; HeaderTimeout that from the end of a request to the header of its
 	// answer. They need a Base that is nil or an *http.Transport, of which a copy is
-	// used then. 0 means 30 s and 10 s for the handshake, and no limit.
+	// used then. A DialTLSContext of Base's makes both in the one time; the deprecated
+	// Dial and DialTLS, which have no context, are not bounded.
+	// 0 means 30 s and 10 s for the handshake, and no limit.
 	ConnectTimeout, HeaderTimeout time.Duration
 
 	// AttemptTimeout bounds each attempt, with its body, and Timeout all of them with

@@ -119,21 +119,34 @@ func (c *Config) transport() (http.RoundTripper, *http.Transport) {
 		own.MaxIdleConnsPerHost = 64
 	}
 	if d := c.ConnectTimeout; d > 0 {
-		dial := own.DialContext
-		if dial == nil || c.Base == nil {
-			dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
-		}
 		own.TLSHandshakeTimeout = d
-		own.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, d)
-			defer cancel()
-			return dial(ctx, network, addr)
+		//lint:ignore SA1019 a Base may have one, and is to keep it
+		old := own.Dial
+		switch {
+		case c.Base == nil || own.DialContext == nil && old == nil:
+			own.DialContext = within(d, (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext)
+		case own.DialContext != nil: // before a Dial
+			own.DialContext = within(d, own.DialContext)
+		}
+		if own.DialTLSContext != nil {
+			own.DialTLSContext = within(d, own.DialTLSContext)
 		}
 	}
 	if c.HeaderTimeout > 0 {
 		own.ResponseHeaderTimeout = c.HeaderTimeout
 	}
 	return own, own
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// within is dial in at most d.
+func within(d time.Duration, dial dialer) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		return dial(ctx, network, addr)
+	}
 }
 
 // governor returns that of a host.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -196,6 +197,40 @@ func TestQuotaOfAGoodAnswerIsHeeded(t *testing.T) {
 			t.Errorf("waited %v for the reset, want 90s", d)
 		}
 	})
+}
+
+func TestConnectTimeoutKeepsTheDialersOfBase(t *testing.T) {
+	mine := errors.New("mine")
+	slow := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	for _, c := range []struct {
+		name, url string
+		base      *http.Transport
+		want      error
+	}{
+		//lint:ignore SA1019 others may still use it
+		{"Dial", "http://api.test/", &http.Transport{Dial: func(string, string) (net.Conn, error) { return nil, mine }}, mine},
+		{"DialContext", "http://api.test/", &http.Transport{DialContext: slow}, context.DeadlineExceeded},
+		//lint:ignore SA1019 others may still use it
+		{"DialTLS", "https://api.test/", &http.Transport{DialTLS: func(string, string) (net.Conn, error) { return nil, mine }}, mine},
+		{"DialTLSContext", "https://api.test/", &http.Transport{DialTLSContext: slow}, context.DeadlineExceeded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := transport(t, Config{Base: c.base, ConnectTimeout: 3 * time.Second})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				began := time.Now()
+				_, err := tr.RoundTrip(request(t, "GET", c.url, "").WithContext(ctx))
+				took := time.Since(began)
+				if !errors.Is(err, c.want) || took != 0 && c.want == mine || took != 3*time.Second && c.want != mine {
+					t.Errorf("%v after %v, want %v", err, took, c.want)
+				}
+			})
+		})
+	}
 }
 
 func TestErrorInAGoodAnswerIsARefusal(t *testing.T) {
