@@ -9,7 +9,8 @@ import (
 // Anthropic returns the adapter for Anthropic's API.
 //
 // Limited are 429 and an error rate_limit_error, which may also come in a stream
-// that began with 200. The delay is retry-after-ms, else Retry-After, else the last
+// that began with 200. That is read of a Response whose Body is the stream; package
+// httpx hands streams on unread, and hears of no error in one. The delay is retry-after-ms, else Retry-After, else the last
 // of the exhausted ones of Anthropic-RateLimit-*-Reset (RFC 3339). 529
 // overloaded_error is about the servers' capacity: a limit only when it says when it
 // ends, else an outage. A credit balance that is too low is no limit.
