@@ -2,7 +2,6 @@ package grpcx
 
 import (
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/flyball-go/flyball/vendors"
@@ -64,14 +63,7 @@ func (e *callError) Unwrap() error { return e.ResponseError }
 // Permanent says to a governor's Retry that no further attempt is to be made: by a
 // pushback that is negative, or is none, as gRPC's own retries have it. Of a rate limit
 // the adapter says it.
-func (e *callError) Permanent() bool {
-	all := e.Trailer["grpc-retry-pushback-ms"]
-	if len(all) == 0 {
-		return false
-	}
-	ms, err := strconv.Atoi(all[0])
-	return err != nil || ms < 0 || len(all) > 1
-}
+func (e *callError) Permanent() bool { return e.NoRetry() }
 
 // GRPCStatus returns the call's own status.
 func (e *callError) GRPCStatus() *status.Status { return e.st }

@@ -156,7 +156,7 @@ func (x *exchange) fault(resp *http.Response, p *peeked, r vendors.Response) *fa
 		return nil
 	}
 	f := &failure{final: true, blamed: blamed}
-	if failed && !forbidden(resp.Header) {
+	if failed && !r.NoRetry() {
 		x.failing(f)
 	}
 	if f.final && !blamed {

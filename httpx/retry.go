@@ -149,12 +149,6 @@ func (r *Retry) harmless(req *http.Request) bool {
 	return idempotent(req) || r != nil && r.AnyMethod
 }
 
-// forbidden reports whether a server says that a request is not to be sent again. Of a
-// rate limit adapters read it, as their dialect has it.
-func forbidden(h http.Header) bool {
-	return strings.EqualFold(h.Get("X-Should-Retry"), "false") || strings.EqualFold(h.Get("Stripe-Should-Retry"), "false")
-}
-
 // lasts reports whether err will be the same next time.
 func lasts(err error) bool {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
