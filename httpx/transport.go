@@ -115,6 +115,9 @@ func (c *Config) transport() (http.RoundTripper, *http.Transport) {
 		return standard, nil
 	}
 	own := from.Clone()
+	if _, speaks := from.TLSNextProto["h2"]; speaks { // as Clone has found out; a dialer of ours would end that
+		own.ForceAttemptHTTP2 = true
+	}
 	if c.Base == nil {
 		own.MaxIdleConnsPerHost = 64
 	}

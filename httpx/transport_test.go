@@ -2,6 +2,7 @@ package httpx
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -197,6 +198,18 @@ func TestQuotaOfAGoodAnswerIsHeeded(t *testing.T) {
 			t.Errorf("waited %v for the reset, want 90s", d)
 		}
 	})
+}
+
+func TestConnectTimeoutKeepsHTTP2(t *testing.T) {
+	for _, base := range []*http.Transport{{}, {ForceAttemptHTTP2: true}, {TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}} {
+		cfg := Config{Base: base, ConnectTimeout: time.Second}
+		_, own := cfg.transport()
+		own.Clone() // which decides on protocols
+		_, want := base.TLSNextProto["h2"]
+		if _, got := own.TLSNextProto["h2"]; got != want {
+			t.Errorf("HTTP/2 is %v, want %v", got, want)
+		}
+	}
 }
 
 func TestConnectTimeoutKeepsTheDialersOfBase(t *testing.T) {
