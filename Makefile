@@ -8,7 +8,7 @@ PLATFORMS   := windows/amd64 darwin/arm64 js/wasm
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 FUZZTIME ?= 30s
-FUZZREST ?= 5000x
+FUZZREST ?= 5s
 EFFORT   ?= 20
 SOAK     ?= 1000000
 CLUSTER  ?= 10m

@@ -270,6 +270,24 @@ func TestRefusalsHaveAStatus(t *testing.T) {
 	}
 }
 
+// What ends a call that waits out a refusal is not the refusal.
+func TestCallThatIsCancelledBetweenAttemptsIsCancelled(t *testing.T) {
+	conn, _ := governed(t, func(grpc.ServerStream) error { return busyFor(time.Hour) }, func(c *governor.PlainConfig) { c.MaxWait = -1 }, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	_, err := invoke(ctx, conn)
+	if status.Code(err) != codes.Canceled || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v: %v", status.Code(err), err)
+	}
+
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = invoke(ctx, conn)
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("%v: %v", status.Code(err), err)
+	}
+}
+
 func TestPanicInAnInterceptorBelowIsAnInternalError(t *testing.T) {
 	g, err := governor.New(governor.PlainConfig{Name: "x"})
 	if err != nil {

@@ -21,8 +21,12 @@ func refused(err error) error {
 	if err == nil {
 		return nil
 	}
-	if s, ok := errors.AsType[statuser](err); ok && s.GRPCStatus().Code() != codes.OK {
-		return err
+	switch err.(type) {
+	case *governor.CanceledError, *governor.LateError: // whatever the last attempt ended with
+	default:
+		if s, ok := errors.AsType[statuser](err); ok && s.GRPCStatus().Code() != codes.OK {
+			return err
+		}
 	}
 	return &refusedError{err, withRetryInfo(status.New(codeOf(err), err.Error()), err)}
 }
