@@ -185,7 +185,7 @@ func TestDecodeRefusesAndNamesTheField(t *testing.T) {
 		`{"OnEvent": null}`:                            "OnEvent is null",
 		`{"OpenBackoff": "often"}`:                     "OpenBackoff",
 		`{"OpenBackoff": 5}`:                           "a schedule",
-		`{"Name": 1}`:                                  "no such field",
+		`{"Title": 1}`:                                 "no such field",
 		"{\"Max\": 1\xff}":                             "UTF-8",
 		`{"` + strings.Repeat("x", 500) + `": 1}`:      "xxx",
 		`{"x": ` + strings.Repeat("[", 17) + strings.Repeat("]", 17) + `}`: "16 levels",
