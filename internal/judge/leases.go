@@ -13,30 +13,53 @@ import (
 // call that is returned here had no permit for sure. They are in order.
 func (h *History) Unleased(grace time.Duration) map[string][]int64 {
 	rs := h.sorted(Grant, Begin)
+	all := make([]*Record, len(rs))
 	for i := range rs {
-		if r := &rs[i]; r.Kind == Begin {
-			r.At = cmp.Or(r.Taken, r.At)
-		} else {
-			r.At = r.Sent - int64(grace)
+		all[i] = &rs[i]
+	}
+	// What was there when a call looked is its own first: what grace lends to a call that
+	// had another permit would be lacking to one that had this.
+	left := unmatched(all, 0)
+	for _, r := range all {
+		if r.Kind == Grant && r.Quota > 0 {
+			left = append(left, r)
 		}
 	}
-	slices.SortStableFunc(rs, func(a, b Record) int { // a grant comes before what is taken at that time
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(b.Kind, a.Kind))
-	})
-	leases := make(map[string][]Record) // by node, what ends first comes first
 	unleased := make(map[string][]int64)
+	for _, r := range unmatched(left, grace) {
+		unleased[r.Node] = append(unleased[r.Node], r.taken())
+	}
+	return unleased
+}
+
+// taken is when a call had its permit.
+func (r *Record) taken() int64 { return cmp.Or(r.Taken, r.At) }
+
+// unmatched uses up grants for calls, what ends first before others, and returns the calls
+// for which there are none.
+func unmatched(rs []*Record, grace time.Duration) (without []*Record) {
+	at := func(r *Record) int64 {
+		if r.Kind == Grant {
+			return r.Sent - int64(grace)
+		}
+		return r.taken()
+	}
+	slices.SortStableFunc(rs, func(a, b *Record) int { // a grant comes before what is taken at that time
+		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(b.Kind, a.Kind))
+	})
+	leases := make(map[string][]*Record) // by node, what ends first comes first
 	for _, r := range rs {
-		have := slices.DeleteFunc(leases[r.Node], func(l Record) bool { return l.Quota == 0 || l.Until < r.At })
+		have := slices.DeleteFunc(leases[r.Node], func(l *Record) bool { return l.Quota == 0 || l.Until < at(r) })
 		switch {
 		case r.Kind == Grant:
 			have = append(have, r)
-			slices.SortStableFunc(have, func(a, b Record) int { return cmp.Compare(a.Until, b.Until) })
+			slices.SortStableFunc(have, func(a, b *Record) int { return cmp.Compare(a.Until, b.Until) })
 		case len(have) > 0:
 			have[0].Quota--
 		default:
-			unleased[r.Node] = append(unleased[r.Node], r.At)
+			without = append(without, r)
 		}
 		leases[r.Node] = have
 	}
-	return unleased
+	return without
 }

@@ -32,6 +32,7 @@ func TestUnleased(t *testing.T) {
 		{"had its permit before the end", []judge.Record{grant(10, 20, 2, 100), taken(99, 300)}, nil},
 		{"had its permit after the end", []judge.Record{grant(10, 20, 2, 100), taken(200, 300)}, []int64{200}},
 		{"what ends first is used first", []judge.Record{grant(10, 20, 1, 200), grant(11, 20, 1, 100), begin(90), begin(150)}, nil},
+		{"what was there first is not lent", []judge.Record{grant(10, 20, 1, 100), begin(7), begin(30)}, []int64{7}},
 		{"without any", []judge.Record{begin(9), begin(7)}, []int64{7, 9}},
 	} {
 		h := judge.History{Records: tc.rs}
