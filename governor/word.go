@@ -17,7 +17,7 @@ import "sync/atomic"
 //     in the granting CAS, on parking, or on removal.
 //  2. hold is set and cleared only under the gate's mutex, together with the
 //     table: who sees hold takes the mutex and finds the table complete.
-//  3. The load in commit, and in admitted, is the last thing before the closure.
+//  3. The load in commit, and in commits, is the last thing before the closure.
 //  4. release comes after everything else has gone back, the connection before it;
 //     only the request's result and the end of its tracking come later.
 //  5. want is set only by a CAS that saw every slot taken. So a later release
