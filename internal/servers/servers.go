@@ -12,6 +12,7 @@ package servers
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -51,38 +52,33 @@ func Command(t TB, program, debianPackage string) string {
 
 var said sync.Once
 
-// ports are those that Port has handed out, so that none is twice.
-var ports struct {
-	mu   sync.Mutex
-	used map[int]bool // guarded by mu
-}
-
-// Port returns a port of 127.0.0.1 at which nobody listens. The kernel picks it,
-// and it could be taken by somebody else before a server listens there: Start what
-// needs it soon.
+// Port returns a port of 127.0.0.1 at which nobody listens, for a server that may be
+// started late, and again. It is below those that systems give to connections and to
+// listeners that ask for any, 32768 and up, since one of these could have it while no
+// server is there. Of those who call Port, in whatever process, nobody else gets it
+// before the test ends: the UDP port of the same number says that it is taken.
 func Port(t TB) int {
 	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 1000 {
+		port := lowPort + rand.IntN(highPort-lowPort)
+		claim, err := net.ListenPacket("udp", Address(port))
 		if err != nil {
-			t.Fatalf("no port: %v", err)
+			continue
 		}
-		port := l.Addr().(*net.TCPAddr).Port
+		l, err := net.Listen("tcp", Address(port))
+		if err != nil {
+			claim.Close()
+			continue
+		}
 		l.Close()
-		ports.mu.Lock()
-		again := ports.used[port]
-		if ports.used == nil {
-			ports.used = make(map[int]bool)
-		}
-		ports.used[port] = true
-		ports.mu.Unlock()
-		if !again {
-			return port
-		}
+		t.Cleanup(func() { claim.Close() })
+		return port
 	}
-	t.Fatalf("no port that is not in use")
+	t.Fatalf("no port from %d to %d that is not in use", lowPort, highPort-1)
 	return 0
 }
+
+const lowPort, highPort = 10000, 32768
 
 // Address is port at the loopback interface.
 func Address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

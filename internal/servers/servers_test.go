@@ -2,6 +2,7 @@ package servers
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,13 +49,50 @@ func TestAMissingProgramFailsTheTestAndSaysHowToGetIt(t *testing.T) {
 
 func TestPortsAreDifferent(t *testing.T) {
 	seen := map[int]bool{}
-	for range 50 {
+	for range 300 {
 		p := Port(t)
 		if seen[p] {
 			t.Fatalf("port %d twice", p)
 		}
 		seen[p] = true
 	}
+}
+
+// A server that starts late, or again, finds its port taken if the system has given
+// it to a connection meanwhile.
+func TestAPortIsNoneThatTheSystemGivesAway(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		t.Skip(err)
+	}
+	var low, high int
+	if _, err := fmt.Sscan(string(text), &low, &high); err != nil {
+		t.Fatal(err)
+	}
+	if low < highPort {
+		t.Skipf("this system gives away %d to %d, more than others do", low, high)
+	}
+	for range 100 {
+		if p := Port(t); low <= p && p <= high {
+			t.Fatalf("port %d is one of %d to %d", p, low, high)
+		}
+	}
+}
+
+func TestAPortIsNobodyElsesUntilTheTestEnds(t *testing.T) {
+	var port int
+	t.Run("that has it", func(t *testing.T) {
+		port = Port(t)
+		if c, err := net.ListenPacket("udp", Address(port)); err == nil {
+			c.Close()
+			t.Error("the next process would take it, too")
+		}
+	})
+	c, err := net.ListenPacket("udp", Address(port))
+	if err != nil {
+		t.Fatalf("it is kept: %v", err)
+	}
+	c.Close()
 }
 
 // shell is a server that everybody has. It ignores SIGTERM if deaf.
