@@ -175,6 +175,44 @@ func TestUnknownDelayIsGuessedLongerEachEpisodeUntilASuccess(t *testing.T) {
 	})
 }
 
+// A probe that is waited for no longer, and then fails, is no success: a vendor that
+// escalates is not asked again as often as at first.
+func TestGuessesGoOnWhenWhatFollowsACooldownFails(t *testing.T) {
+	for name, set := range map[string]func(*governor.PlainConfig){
+		"default": func(c *governor.PlainConfig) { c.Workers = 0 },
+		"a limit": func(c *governor.PlainConfig) {
+			c.MaxWait, c.Limits = -1, []governor.Limit{{Limiter: newBucket(t, 10, 10)}}
+		},
+	} {
+		for _, took := range []time.Duration{0, 6 * time.Second, 30 * time.Second} {
+			bubble(t, set, func(t *testing.T, g *governor.Plain) {
+				refused := governor.Func(func(context.Context) (int, error) { return 0, governortest.Limited(throttle.Unknown) })
+				failed := governor.Func(func(context.Context) (int, error) { time.Sleep(took); return 0, errors.New("504") })
+				once := g.With(governor.Ask{NoRetry: true})
+				guess := func(want time.Duration) {
+					t.Helper()
+					governor.Do(t.Context(), once, "", refused)
+					if d := time.Until(g.Stats().Cooldowns[0].Until); d != want {
+						t.Errorf("%s, calls of %v: guess %v, want %v", name, took, d, want)
+					}
+				}
+				for i := range 3 {
+					guess(15 * time.Second << i)
+					governor.Do(t.Context(), once, "", failed)
+					time.Sleep(10 * time.Second)
+				}
+				call(t, g, sleep(0))
+				guess(15 * time.Second)
+				governor.Do(t.Context(), once, "", failed)
+				time.Sleep(16 * time.Minute) // and nothing comes
+				if n := g.Stats().CooldownCount; n != 0 {
+					t.Errorf("%s, calls of %v: %d scopes are held for ever", name, took, n)
+				}
+			})
+		}
+	}
+}
+
 func TestLateRefusalsOfOneEpisodeAreOneStep(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.LimitedAttempts = -1 }, func(t *testing.T, g *governor.Plain) {
 		start := time.Now()

@@ -47,7 +47,7 @@ func (g *gate) depart(now int64, a *attempt, ok bool, refused []throttle.Scope) 
 				st.at = add(now, idleScope) // the next probe brings its own patience
 				g.timers.Fix(st)
 			case st.phase == ramping && st.rate == 0:
-				if st.allowed >= g.slots {
+				if st.allowed >= g.slots && ok {
 					st.at = now // grown: the actor ends it
 				} else if grew {
 					st.at = add(now, g.patient) // a round begins
@@ -153,11 +153,13 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && now < add(st.last, idleScope):
 			st.at = add(st.last, idleScope)
 			g.timers.Fix(st)
-		case st.phase == ramping && st.guesses > 0 && st.inflight > 0:
-			// It is over, but nothing has succeeded yet. If what runs is refused
-			// in the end, the next guess must be longer than the last.
+		case st.phase == ramping && st.guesses > 0 && (st.inflight > 0 || now < add(st.last, idleScope)):
+			// It is over, but nothing has succeeded yet. If what runs, or comes next, is
+			// refused, the next guess must be longer than the last.
 			st.rate, st.allowed = 0, g.slots
-			st.at = add(now, idleScope)
+			if st.at = add(st.last, idleScope); st.at <= now {
+				st.at = add(now, idleScope)
+			}
 			g.timers.Fix(st)
 		case st.phase == probing && (!st.kept.Empty() || line(st.key) || busy && (paused || st.key.Level == throttle.Host)):
 			// Something waits for it, and will probe it when it can: a governor
