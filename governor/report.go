@@ -73,9 +73,11 @@ func Report(ctx context.Context, quotas ...throttle.Quota) error {
 // too: what is charged on top for the starts that follow, what is given back for the
 // next one, and for more of them as far as others have had what it was charged.
 //
-// What is charged on top may have to be waited for by those who come later, but
-// not for longer than Config.MaxCooldown where the limit has a rate: more is
-// clamped, and an event says so.
+// What is charged on top may have to be waited for by those who come later, but, with
+// what others were charged so, not for longer than Config.MaxCooldown where the limit
+// has a rate. Among tenants one call counts at most as a thousand of those whose cost
+// was told, or a thousand times what was asked for. More is clamped, and an event says
+// so.
 //
 // The error is nil, ErrNoAttempt, or says that cost is negative or more than
 // math.MaxInt32, and then nothing is changed.
@@ -263,10 +265,10 @@ func (g *gate) settleUp(now int64, a *attempt) {
 	if a.lax {
 		a.lax = false
 		if g.tell(t, &sc, 1); a.metered && a.used != 1 {
-			g.owe(a)
+			used := g.owe(a, true) // for these have no rate by which it could be bounded
 			for _, l := range g.limits {
 				if !l.calls {
-					l.Limiter.Settle(t, sc[l.Per].Key, 1, int(a.used))
+					l.Limiter.Settle(t, sc[l.Per].Key, 1, used)
 				}
 			}
 		}
@@ -277,17 +279,20 @@ func (g *gate) settleUp(now int64, a *attempt) {
 		g.settle(t, &sc, int(a.cost))
 		return
 	}
-	g.owe(a)
+	g.owe(a, false)
 	used := int(a.used)
 	for i := range g.limits {
 		l := &g.limits[i]
 		key, cost, u := sc[l.Per].Key, l.of(int(a.cost)), l.of(used)
 		if r, ok := l.Limiter.(limiter.Rater); ok && u > cost {
 			if rate := r.Rate(t, key); rate > 0 {
-				if most := float64(cost) + rate*a.core.maxCooldown.Seconds(); float64(u) > most {
+				owed := l.Limiter.Wait(t, key, 1) // to what was charged before
+				if owed >= limiter.Unsure {
+					owed = 0
+				}
+				if most := float64(cost) + rate*max(0, a.core.maxCooldown-owed).Seconds(); float64(u) > most {
 					u = int(most)
-					a.core.count.clamped.Add(1)
-					a.core.emit(event.Event{Kind: event.Clamped, Scope: sc[l.Per].String(), Delay: a.core.maxCooldown, Source: "cost"})
+					a.core.clampedCost(sc[l.Per], a.core.maxCooldown)
 				}
 			}
 		}
@@ -302,13 +307,50 @@ func (g *gate) settleUp(now int64, a *attempt) {
 	}
 }
 
-// owe notes what a cost more than it was charged. The caller holds mu.
-func (g *gate) owe(a *attempt) {
-	if g.word.minded() { // otherwise nobody waits that it would be fair to
+// clampedCost says that a call cost more than is believed.
+func (c *core) clampedCost(sc throttle.Scope, d time.Duration) {
+	c.count.clamped.Add(1)
+	c.emit(event.Event{Kind: event.Clamped, Scope: sc.String(), Delay: d, Source: "cost"})
+}
+
+// owe notes what a cost more than it was charged, and returns what it cost as far as
+// that is believed, for the limits, too, if they are lax. The caller holds mu.
+func (g *gate) owe(a *attempt, lax bool) (used int) {
+	fair := g.word.minded() // otherwise nobody waits that it would be fair to
+	used = int(a.used)
+	if most := g.usual.most(int(a.cost)); used > most {
+		if used = most; fair || lax {
+			a.core.clampedCost(throttle.Scope{Level: throttle.Tenant, Key: a.key.tenant}, 0)
+		}
+	}
+	g.usual.add(used)
+	if fair {
 		g.stirred.Store(true)
 		g.indebted.Store(true)
-		g.debts = append(g.debts, debt{a.key, max(1, int(a.used)) - max(1, int(a.cost)), int(a.waited)})
+		g.debts = append(g.debts, debt{a.key, max(1, used) - max(1, int(a.cost)), int(a.waited)})
 	}
+	return used
+}
+
+// usual is what calls cost whose cost was told, on average.
+type usual struct {
+	mean float64
+	n    int // at most remembered
+}
+
+const (
+	remembered = 1000 // calls
+	unheardOf  = 1000 // times what is usual is no cost, but a mistake
+)
+
+func (u *usual) add(cost int) {
+	u.n = min(u.n+1, remembered)
+	u.mean += (float64(cost) - u.mean) / float64(u.n)
+}
+
+// most is the most that a call may cost of which cost was asked for.
+func (u *usual) most(cost int) int {
+	return int(min(unheardOf*max(1, float64(cost), u.mean), math.MaxInt32))
 }
 
 // settle is settleUp for what cost as much as was taken. The caller holds mu.

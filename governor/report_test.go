@@ -578,6 +578,58 @@ func TestDebtIsPaidWithinMaxCooldown(t *testing.T) {
 	})
 }
 
+// Of several calls that run at the same time, each of which cost too much.
+func TestDebtsTogetherArePaidWithinMaxCooldown(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Limits = []governor.Limit{{Limiter: newBucket(t, 1, 10)}}
+		c.MaxCooldown = time.Minute
+	}, func(t *testing.T, g *governor.Plain) {
+		var running []*governor.Request[int]
+		for range 5 {
+			running = append(running, governor.Submit(t.Context(), g, "", saying(time.Second, throttle.Quota{Cost: 1 << 30})))
+		}
+		for _, r := range running {
+			<-r.Done()
+		}
+		start := time.Now()
+		call(t, g, sleep(0))
+		if took := time.Since(start); took > time.Minute+2*time.Second || took < 50*time.Second {
+			t.Errorf("the next after %v, want about a minute", took)
+		}
+	})
+}
+
+// Nobody else's calls are fair to have for years on end because of one header.
+func TestAbsurdCostDoesNotStarveItsTenant(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue = 1, 100_000 }, func(t *testing.T, g *governor.Plain) {
+		rec := governortest.Record(g, event.Clamped)
+		got := map[string]int{}
+		submit := func(tenant string, n int, cost int64) {
+			view := g.With(governor.Ask{Tenant: tenant})
+			for range n {
+				governor.Submit(t.Context(), view, "", governor.Func(func(ctx context.Context) (int, error) {
+					got[tenant]++
+					time.Sleep(10 * time.Millisecond)
+					if cost > 0 {
+						_ = governor.Report(ctx, throttle.Quota{Limit: -1, Remaining: -1, Cost: cost})
+						cost = 0
+					}
+					return 0, nil
+				}))
+			}
+		}
+		submit("a", 5_000, 1<<40)
+		submit("b", 30_000, 0)
+		time.Sleep(120*time.Second + time.Millisecond)
+		if got["a"] < 4_900 || got["a"] > 5_000 {
+			t.Errorf("a made %d calls, b %d", got["a"], got["b"])
+		}
+		if rec.Count(event.Clamped) != 1 || g.Stats().Clamped != 1 {
+			t.Errorf("%d Clamped, want 1", rec.Count(event.Clamped))
+		}
+	})
+}
+
 // A limit of calls at once gets each back when it has ended, however.
 func TestConcurrencyLimitIsReleased(t *testing.T) {
 	limit, err := limiter.NewConcurrency(limiter.ConcurrencyConfig{Limit: 2, AskAgain: time.Hour})
