@@ -98,17 +98,17 @@ func (s *settings) remember(l Learned, now time.Time) error {
 			return bad("Guess", cd.Guess, "0 or more")
 		}
 	}
-	from := 0
+	var from [throttle.Bucket + 1]int // of each level, those that come next
 	for i, rate := range l.Rates {
 		if rate.Per > throttle.Bucket {
 			return fmt.Errorf("governor: Config.Restore.Rates[%d].Per is %v, want host, selector, tenant or bucket", i, uint8(rate.Per))
 		}
-		for j := from; j < len(s.limits); j++ {
+		for j := from[rate.Per]; j < len(s.limits); j++ {
 			if r, ok := s.limits[j].Limiter.(learner); ok && s.limits[j].Per == rate.Per {
 				if err := r.Import(now, rate.Learned); err != nil {
 					return fmt.Errorf("governor: Config.Restore.Rates[%d]: %w", i, err)
 				}
-				from = j + 1
+				from[rate.Per] = j + 1
 				break
 			}
 		}

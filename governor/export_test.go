@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,36 @@ func TestLearnedRateGoesOnAfterARestart(t *testing.T) {
 		}
 		if err := next.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// By their levels, whatever their order was; those of one level in theirs.
+func TestRatesGoOnInLimitsOfTheirLevels(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, _ *governor.Plain) {
+		var l governor.Learned
+		for i, per := range []throttle.Level{throttle.Tenant, throttle.Host, throttle.Tenant} {
+			l.Rates = append(l.Rates, governor.LearnedRate{Per: per, Learned: limiter.Learned{Rate: float64(10 + i), Pause: time.Second, When: time.Now()}})
+		}
+		var limits []governor.Limit
+		for _, per := range []throttle.Level{throttle.Host, throttle.Tenant, throttle.Tenant} {
+			a, err := limiter.NewAdaptive(limiter.AdaptiveConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limits = append(limits, governor.Limit{Per: per, Limiter: a})
+		}
+		g, err := governor.New(governor.PlainConfig{Name: "next", Restore: l, Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		var got []float64
+		for _, r := range g.Export().Rates {
+			got = append(got, r.Rate)
+		}
+		if !slices.Equal(got, []float64{11, 10, 12}) {
+			t.Errorf("rates %v of host, tenant and tenant, want 11, 10 and 12", got)
 		}
 	})
 }
