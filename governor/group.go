@@ -42,10 +42,11 @@ const maxHost = 1024
 //
 // A governor is evicted only when nobody can notice. Nothing waits, runs or is held;
 // no scope is cooling down or on its way back from that; it is not paused; its breaker is
-// willing; and every limit says that all its permits are back (limiter.Idler) or hands over what it
-// has learned (limiter.Adaptive), which the host's next governor begins with; what a
-// Config.Store shares its Syncer keeps. One
-// with a limit that can do neither is not evicted. Never are there two governors of a host
+// willing; and every limit says that all its permits are back (limiter.Idler) or hands over
+// what it has learned, and was told of what is left (limiter.Adaptive), which the host's
+// next governor begins with, but for that of the host that was asked for longest ago when
+// there are MaxHosts; what a Config.Store shares its Syncer keeps. One with a limit that
+// can do neither is not evicted. Never are there two governors of a host
 // that call it. What was changed by hand is forgotten: SetMaxQueue, a limit of a
 // limiter; and the evicted governor's statistics are.
 //

@@ -5,13 +5,27 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // inGroup is what a governor has that a Group made.
 type inGroup struct {
-	of      any               // *membership
-	evicted atomic.Bool       // set under door.mu, with door.closed
-	kept    []limiter.Learned // at the eviction, by limit; set before evicted is
+	of      any         // *membership
+	evicted atomic.Bool // set under door.mu, with door.closed
+	kept    []inherited // at the eviction, by limit; nil: nothing. Set before evicted is
+}
+
+// inherited is what the next governor of a host gets for one limit.
+type inherited struct {
+	rate limiter.Learned
+	told []throttle.Quota // what of the vendor's word is not over
+}
+
+// remainer is a learner that keeps what the vendor said is left, as a limiter.Adaptive
+// does.
+type remainer interface {
+	limiter.Learner
+	Remaining(now time.Time) []throttle.Quota
 }
 
 func (c *core) evicted() bool { return c.group != nil && c.group.evicted.Load() }
@@ -78,18 +92,22 @@ func (c *core) wasEvicted() bool {
 
 // blank reports whether the limits remember nothing, but for what learning ones
 // export. That no scope is held, word.retire sees.
-func (g *gate) blank(now int64) (kept []limiter.Learned, ok bool) {
+func (g *gate) blank(now int64) (kept []inherited, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := g.time(now)
 	for i, l := range g.limits {
 		switch l := l.Limiter.(type) {
 		case learner:
-			if learned := l.Export(t); learned.Rate > 0 {
+			h := inherited{rate: l.Export(t)}
+			if r, ok := l.(remainer); ok {
+				h.told = r.Remaining(t)
+			}
+			if h.rate.Rate > 0 || h.told != nil {
 				if kept == nil {
-					kept = make([]limiter.Learned, len(g.limits))
+					kept = make([]inherited, len(g.limits))
 				}
-				kept[i] = learned
+				kept[i] = h
 			}
 		case limiter.Idler:
 			if !l.Idle(t) {
@@ -103,11 +121,16 @@ func (g *gate) blank(now int64) (kept []limiter.Learned, ok bool) {
 }
 
 // remember gives limits what an evicted governor of the same host had learned.
-func (c *core) remember(kept []limiter.Learned) {
+func (c *core) remember(kept []inherited) {
 	now := time.Now()
-	for i, l := range c.limits {
-		if l, ok := l.Limiter.(learner); ok && i < len(kept) {
-			_ = l.Import(now, kept[i]) // of an Adaptive that is another now: not used
+	for i, l := range c.limits[:min(len(kept), len(c.limits))] {
+		if l, ok := l.Limiter.(learner); ok && kept[i].rate.Rate > 0 {
+			_ = l.Import(now, kept[i].rate) // of an Adaptive that is another now: not used
+		}
+		if l, ok := l.Limiter.(limiter.Learner); ok {
+			for _, q := range kept[i].told {
+				l.Told(now, now, q)
+			}
 		}
 	}
 }

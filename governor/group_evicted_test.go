@@ -75,3 +75,30 @@ func TestExportOfAnEvictedGovernorIsItsSuccessors(t *testing.T) {
 		}
 	})
 }
+
+// What the vendor said is left is so, whoever looks after its host.
+func TestTheNextGovernorKnowsWhatTheVendorSaidIsLeft(t *testing.T) {
+	inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) { each.MaxWait = -1 }, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+		reset := time.Now().Add(3 * time.Hour)
+		call(t, get(t, g, "a"), governor.Func(func(ctx context.Context) (int, error) {
+			return 0, governor.Report(ctx, throttle.Quota{Limit: 100, Remaining: 3, Reset: reset, Cost: -1})
+		}))
+		for range 2 {
+			evicted(t, g) // and made anew
+		}
+		n := 0
+		ctx, cancel := context.WithDeadline(t.Context(), reset.Add(-time.Second))
+		defer cancel()
+		for n < 20 {
+			if _, err := governor.Do(ctx, get(t, g, "a"), "", sleep(0)); err != nil {
+				break
+			}
+			n++
+		}
+		if n != 3 {
+			t.Errorf("%d calls before the reset, the vendor said 3 were left", n)
+		}
+		time.Sleep(time.Until(reset))
+		call(t, get(t, g, "a"), sleep(0))
+	})
+}

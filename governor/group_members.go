@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/flyball-go/flyball/limiter"
 )
 
 // member is a host of a Group, guarded by its mutex: one with a governor, one whose
@@ -17,7 +15,7 @@ type member[S comparable, C any] struct {
 	gov    *Governor[S, C]
 	asked  *asked[S, C] // nil without gov
 	making *making[S, C]
-	kept   []limiter.Learned
+	kept   []inherited
 
 	gets  uint64    // how often it was asked for
 	seen  uint64    // gets and starts at the last sweep

@@ -153,3 +153,28 @@ func (o *told) take(t, n float64) {
 	}
 	o.note(t, n)
 }
+
+// Remaining returns what Told has taken that is not over: of each window what is left
+// until when, and its limit where that was said. Told takes it in another Adaptive,
+// with the same now for sent. nil: there is nothing.
+func (a *Adaptive) Remaining(now time.Time) (all []throttle.Quota) {
+	t := a.at(now)
+	if a.told == nil {
+		return nil
+	}
+	for i := range a.told.windows {
+		w := &a.told.windows[i]
+		if w.roll(t); w.until == 0 {
+			continue
+		}
+		q := throttle.Quota{
+			Name: w.which.name, Window: w.which.window, Limit: -1, Remaining: int64(max(0, w.left)), Cost: -1,
+			Reset: now.Add(time.Duration((w.until - t) * 1e9)),
+		}
+		if w.limit > 0 {
+			q.Limit = int64(w.limit)
+		}
+		all = append(all, q)
+	}
+	return all
+}

@@ -461,3 +461,30 @@ func TestToldFollowsALimitThatWasRaised(t *testing.T) {
 		t.Errorf("23 h after the vendor has raised its limit from 60 to 6000 a minute the rate is %v a second", rate)
 	}
 }
+
+// What is not over, another one is told.
+func TestRemainingIsWhatAnotherAdaptiveNeedsToKnow(t *testing.T) {
+	now := time.Now()
+	a := newAdaptive(t, AdaptiveConfig{})
+	if got := a.Remaining(now); got != nil {
+		t.Errorf("of nothing said: %+v", got)
+	}
+	a.Told(now, now, throttle.Quota{Name: "hour", Limit: 100, Remaining: 10, Reset: now.Add(time.Hour)})
+	a.Told(now, now, throttle.Quota{Name: "minute", Limit: -1, Remaining: 5, Reset: now.Add(time.Minute)})
+	now = now.Add(2 * time.Minute)
+	a.Take(now, "", 4)
+	all := a.Remaining(now)
+	if len(all) != 1 || all[0].Name != "hour" || all[0].Limit != 100 || all[0].Remaining != 6 || all[0].Reset.Sub(now).Round(time.Millisecond) != 58*time.Minute {
+		t.Fatalf("remaining %+v, want 6 of the hour", all)
+	}
+	b := newAdaptive(t, AdaptiveConfig{})
+	b.Told(now, now, all[0])
+	for _, n := range []int{6, 7} {
+		if x, y := a.Wait(now, "", n).Round(time.Millisecond), b.Wait(now, "", n).Round(time.Millisecond); x != y {
+			t.Errorf("%d permits in %v and %v", n, x, y)
+		}
+	}
+	if got := a.Remaining(now.Add(3 * time.Hour)); got != nil {
+		t.Errorf("when it is over: %+v", got)
+	}
+}
