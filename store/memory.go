@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -54,15 +55,9 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	if cfg.TTL < 0 || cfg.MaxKeys < 0 || cfg.MaxNodes < 0 {
 		return nil, fmt.Errorf("store: MemoryConfig has TTL %v, MaxKeys %d, MaxNodes %d, want none below 0", cfg.TTL, cfg.MaxKeys, cfg.MaxNodes)
 	}
-	or := func(v, def int) int {
-		if v == 0 {
-			return def
-		}
-		return v
-	}
 	return &Memory{
-		ttl:     time.Duration(or(int(cfg.TTL), int(10*time.Second))),
-		maxKeys: or(cfg.MaxKeys, 100_000), maxNodes: or(cfg.MaxNodes, 1024),
+		ttl:     cmp.Or(cfg.TTL, 10*time.Second),
+		maxKeys: cmp.Or(cfg.MaxKeys, 100_000), maxNodes: cmp.Or(cfg.MaxNodes, 1024),
 		base: time.Now(), epoch: 1,
 		keys: make(map[string]*resource), meta: make(map[string]Record), watchers: make(map[int]func(string)),
 	}, nil
