@@ -98,11 +98,12 @@ func (c *core) anybodyMinds(now, last int64) bool {
 
 // sweep fails the requests that new cooldowns, of which the last ends at last, make
 // wait too long. changed are the scopes that have changed. It looks at the lanes of
-// those, and into those in which anybody could mind, unless nobody can.
+// those, and into those in which anybody could mind, and at what waits out a backoff,
+// unless nobody can.
 //
-// Where it has looked at all that waits in lanes, because the whole host pauses, it knows
-// the earliest latest start of those that are left. So that of one that is gone brings no
-// later sweep about. What is in no lane is minded again when it comes back.
+// Where it has looked at all that waits, because the whole host pauses, it knows the
+// earliest latest start of those that are left. So that of one that is gone brings no
+// later sweep about.
 func (c *core) sweep(now, last int64, changed []*scope) {
 	if !c.gate.word.held() || c.observe || !c.anybodyMinds(now, last) {
 		return
@@ -124,9 +125,30 @@ func (c *core) sweep(now, last int64, changed []*scope) {
 			}
 		}
 	}
+	for _, r := range c.away() {
+		sc := r.lane().scopes()
+		if err := c.tooLong(r, c.gate.cooldown(&sc), now); err != nil {
+			c.drop(r, err)
+		} else {
+			earliest = min(earliest, r.startBy())
+		}
+	}
 	if all {
 		c.earliest = earliest
 	}
+}
+
+// away returns the requests that wait in no lane.
+func (c *core) away() (rs []*request) {
+	if c.backoffs == 0 {
+		return nil
+	}
+	for t := range c.timers.All() {
+		if t.place == inTimers {
+			rs = append(rs, (*request)(t))
+		}
+	}
+	return rs
 }
 
 // expire deals with requests whose time has come: a latest start, the end of a
