@@ -94,7 +94,7 @@ func (c *core) serve(l *lane, now int64) {
 	}
 	a.waited = int32(c.queue.started(l))
 	r.flags &^= toldLimit | toldPool // a later attempt may wait once more
-	c.leave(r)
+	c.leave(r, true)
 	if c.stuckAfter > 0 && c.nextStuck == forever {
 		c.nextStuck = add(now, c.stuckAfter)
 	}

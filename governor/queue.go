@@ -22,22 +22,55 @@ func (c *core) arrive(r *request, now int64) {
 		return
 	}
 	l.weigh(cmp.Or(asked.weight, c.unnamed))
+	trial := c.overflow == Reject && r.guest()
+	if trial {
+		r.place, c.left = nowhere, c.left-1 // it counts as long as it is here
+	}
 	c.join(l, r, true)
 	sc := l.scopes()
 	if err := c.hopeless(r, &sc, now); err != nil {
 		c.drop(r, err)
 		return
 	}
-	if c.overflow >= DropOldest && c.queue.Len()+c.backoffs > c.door.limit() {
-		if c.pump(now, math.MaxInt); r.waiting() && c.queue.Len()+c.backoffs > c.door.limit() { // what could start does not wait
-			c.makeRoom(r)
-		}
+	switch {
+	case trial || c.overflow >= DropOldest:
+		c.bound(r, now)
+	case r.guest() && c.flows(r, now) && c.door.lets(r, c.left):
+		c.left-- // it counts now
 	}
+}
+
+// bound sees to it that r, which has come when the queue was full, waits only if there
+// is room. What could start does not wait, unless too many have come back already that
+// did so; see door.lets.
+func (c *core) bound(r *request, now int64) {
+	most, spare := c.door.limits()
+	over := func() int { return c.queue.Len() + c.backoffs - most }
+	if over() <= 0 {
+		return
+	}
+	if over() <= spare {
+		c.pump(now, math.MaxInt)
+	}
+	if r.waiting() && over() > 0 {
+		c.makeRoom(r, over() <= spare && c.flows(r, now))
+	}
+}
+
+// flows reports whether nothing but slots, or what all wait for, keeps r back, and so
+// few others that it would be let in if what is paused, or waits for limits of its own,
+// did not fill the queue: it keeps nobody else out.
+func (c *core) flows(r *request, now int64) bool {
+	most, _ := c.door.limits()
+	l := r.lane()
+	sc := l.scopes()
+	st, _ := c.gate.look(now, &sc)
+	return st == nil && !c.paused && !l.sched.Parked() && c.gate.word.queued() <= min(c.slots, most)
 }
 
 // join puts r into lane l, as waiting.
 func (c *core) join(l *lane, r *request, counted bool) {
-	r.place = inLane
+	r.moves(inLane)
 	c.queue.add(l, r, counted)
 	c.mind(r)
 	c.fresh = append(c.fresh, r)
@@ -144,8 +177,8 @@ func (c *core) away() (rs []*request) {
 		return nil
 	}
 	for t := range c.timers.All() {
-		if t.place == inTimers {
-			rs = append(rs, (*request)(t))
+		if r := (*request)(t); r.is(inTimers) {
+			rs = append(rs, r)
 		}
 	}
 	return rs
@@ -160,7 +193,7 @@ func (c *core) expire(now int64) {
 			return
 		}
 		r := (*request)(t)
-		if r.place == inTimers && r.hist.until <= now { // waited out
+		if r.is(inTimers) && r.hist.until <= now { // waited out
 			c.rejoin(r, now)
 			continue
 		}
@@ -179,19 +212,19 @@ func (c *core) cancel(r *request) { c.drop(r, c.cancelError(r)) }
 // because of it when an attempt was made before.
 func (c *core) drop(r *request, err error) {
 	err = c.because(r, err)
-	if r.place == inLane {
+	if r.is(inLane) {
 		c.queue.remove(r)
 	} else {
 		c.backoffs--
 	}
-	c.leave(r)
+	c.leave(r, false)
 	c.end(r, err)
 }
 
 // turnAway completes a request from the inbox that gets no lane.
 func (c *core) turnAway(r *request, err error) {
 	c.queue.Count(-1)
-	c.left++
+	c.goes(r, false)
 	c.end(r, err)
 }
 
@@ -204,9 +237,10 @@ func (c *core) end(r *request, err error) {
 	}
 }
 
-// leave undoes what waiting did to r, but for its lane.
-func (c *core) leave(r *request) {
-	r.place = nowhere
+// leave undoes what waiting did to r, but for its lane. starts says that it leaves for
+// a slot.
+func (c *core) leave(r *request, starts bool) {
+	r.moves(nowhere)
 	if r.flags&dated != 0 {
 		c.minding--
 	}
@@ -214,14 +248,28 @@ func (c *core) leave(r *request) {
 		c.timers.Remove((*timer)(r))
 	}
 	c.watches.remove(r)
-	c.left++
+	c.goes(r, starts)
+}
+
+// goes undoes what r counts in the queue's length. A guest counts nothing there.
+func (c *core) goes(r *request, starts bool) {
+	switch {
+	case !r.guest():
+		c.left++
+	case !starts || !c.door.lets(r, c.left):
+		c.door.parts(r)
+	}
 }
 
 // back takes a request that has come back from an attempt.
 func (c *core) back(r *request, now int64) {
-	c.left-- // it waits again
+	if r.guest() {
+		c.door.returns(r)
+	} else {
+		c.left-- // it waits again
+	}
 	c.backoffs++
-	r.place = inTimers
+	r.moves(inTimers)
 	c.mind(r)
 	h := r.hist
 	if h != nil && h.begun() {
@@ -295,13 +343,19 @@ func (c *core) rejoin(r *request, now int64) {
 	}
 }
 
-// makeRoom makes room in a queue that r has filled beyond MaxQueue.
-func (c *core) makeRoom(r *request) {
-	v, err := c.queue.eldest(), ErrDropped
+// makeRoom makes room in a queue that r has filled beyond MaxQueue. stays says that r
+// itself need not go.
+func (c *core) makeRoom(r *request, stays bool) {
+	v, err := r, ErrQueueFull
+	if c.overflow >= DropOldest {
+		v, err = c.queue.eldest(), ErrDropped
+	}
 	if c.overflow == DropLower && v.lane().priority >= r.lane().priority {
 		v, err = r, ErrQueueFull
 	}
-	c.overflown(v, err)
+	if v != r || !stays {
+		c.overflown(v, err)
+	}
 }
 
 func (c *core) overflown(v *request, err error) {

@@ -119,17 +119,27 @@ func (r *request) first(f flags) bool {
 	return !was
 }
 
-// place is where the actor keeps a request.
+// place is where the actor keeps a request, and whether that is a guest.
 type place uint8
 
 const (
 	nowhere place = iota // in the inbox, with an attempt, or done
 	inLane
 	inTimers // alone: it waits out a backoff, or its own pause
+
+	guest place = 1 << 7 // beside one of these: it does not count in door.waiting; see door.enter
 )
 
-// waiting reports whether the request counts towards MaxQueue.
-func (r *request) waiting() bool { return r.place != nowhere }
+// is reports whether r is at p.
+func (r *request) is(p place) bool { return r.place&^guest == p }
+
+// moves puts r to p.
+func (r *request) moves(p place) { r.place = r.place&guest | p }
+
+func (r *request) guest() bool { return r.place&guest != 0 }
+
+// waiting reports whether the request is in the actor's queue.
+func (r *request) waiting() bool { return !r.is(nowhere) }
 
 // marks are what happened to a request.
 type marks uint32
