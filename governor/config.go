@@ -30,12 +30,12 @@ type Config[S comparable, C any] struct {
 	// 16. With a Pool it is cut to Pool.Max, which is 16 unless set.
 	Workers int
 
-	// MaxQueue is how many requests may wait. 0 means 10,000. What was let in is not
-	// refused when it comes back from an attempt, and what could start at once, or
-	// waits with no more than Workers others for nothing but slots, is let in though
-	// as many wait as may: so what is paused, or waits for a limit of its own, keeps
-	// nobody else out. That makes at most a quarter of MaxQueue more, or Workers if
-	// that is more, and those that run and may come back.
+	// MaxQueue is how many requests may wait. 0 means 10,000. What has been attempted
+	// and comes back is neither refused nor dropped, whatever Overflow says. And what
+	// could start at once, or waits with no more than Workers others for nothing but
+	// slots, is let in though as many wait as may: so what is paused, or waits for a
+	// limit of its own, keeps nobody else out. That makes at most a quarter of MaxQueue
+	// more, or Workers if that is more, and those that run and may come back.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is
