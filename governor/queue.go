@@ -2,6 +2,7 @@ package governor
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -87,16 +88,52 @@ func (c *core) hopeless(r *request, sc *scopes, now int64) error {
 		if wait == limiter.Never {
 			return ErrNeverAdmissible
 		}
+		if r.flags&dated != 0 {
+			wait = max(wait, c.unopened(r.sel(), now))
+		}
 		if err := c.tooLateIn(r, now, wait); err != nil {
 			return err
 		}
 	}
-	if c.breaker != nil && !c.breakerWait {
-		if err := c.breaker.Ready(c.gate.time(now)); err != nil {
+	if c.breaker != nil && (!c.breakerWait || r.flags&dated != 0) {
+		if err := c.breaker.Ready(c.gate.time(now)); err != nil && !c.breakerWait {
+			return err
+		} else if err := c.tooLateIn(r, now, breakerOpen(err)); err != nil {
 			return err
 		}
 	}
 	return c.tooLong(r, c.gate.cooldown(sc), now)
+}
+
+// unopened returns how long there will be no connection for sel at least, 0 when nobody
+// knows.
+func (c *core) unopened(sel *selector, now int64) time.Duration {
+	if c.pool == nil {
+		return 0
+	}
+	return max(0, c.pool.earliest(sel.value).Sub(c.gate.time(now)))
+}
+
+// sweepLate fails the requests in lanes, and of others, that would start too late if they
+// have to wait so long, and returns the earliest latest start of those that are left.
+func (c *core) sweepLate(lanes iter.Seq[*lane], others []*request, now int64, wait time.Duration) (earliest int64) {
+	earliest = forever
+	fail := func(r *request) {
+		if err := c.tooLateIn(r, now, wait); err != nil {
+			c.drop(r, err)
+		} else {
+			earliest = min(earliest, r.startBy())
+		}
+	}
+	for l := range lanes {
+		for _, r := range l.all() {
+			fail(r)
+		}
+	}
+	for _, r := range others {
+		fail(r)
+	}
+	return earliest
 }
 
 // tooLateIn returns why r need not wait for something that takes so long at least, if
