@@ -148,8 +148,10 @@ type Claimer interface {
 // Releaser is implemented by limiters whose permits are held while a call runs.
 // The owner calls Release exactly once for each Take, when the call has ended,
 // however it ended, with what it took or settled it to. It asks such a limiter
-// again after each Release, since nobody knows beforehand when calls end: what
-// Wait returns is when to ask again at the latest.
+// again after each Release, for every key, since nobody knows beforehand when calls
+// end: what Wait returns is when to ask again at the latest. A Shared asks one that is
+// a Notifier, too, for the key of the Release alone: it says by OnChange when calls of
+// other keys may go.
 type Releaser interface {
 	Limiter
 

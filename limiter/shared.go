@@ -17,7 +17,8 @@ import (
 // Calls of one key are admitted in their order (or the newest first), so that one
 // that needs many permits is not starved by those that need few. A key that has to
 // wait for its own limits holds up no other; those whose turn it is wait for the
-// Whole in the order in which they came.
+// Whole in the order in which they came. An Adaptive and an AdaptiveConcurrency, which
+// ignore keys, are of the Whole, wherever they are given.
 //
 // A call that waits has taken nothing. When it leaves, because its context ended
 // or it was cancelled, everything is as if it had never come, and the next in the
@@ -27,7 +28,9 @@ import (
 // what is admitted at once; a call that waits costs two small allocations and no
 // goroutine. A Shared has one timer while something waits, and none else. Everything
 // is done under one mutex, in the time that its limits take and O(log k), with k keys
-// that wait; after Update, O(k).
+// that wait; O(k) after Update, and where the end of a call of one key lets calls of
+// others go: MaxKeys of a limiter were in use, or it is somebody else's Releaser, or an
+// AdaptiveConcurrency or Adaptive of a ByKey.
 type Shared struct {
 	name            string
 	limiters, whole []part
@@ -57,6 +60,7 @@ type part struct {
 	Limiter
 	claims Claimer // the Limiter, if it has other owners, too
 	soft   bool    // of no key it is sure when permits come back, or it is a ByKey
+	name   string  // in the configuration
 }
 
 // isSoft reports whether permits of l may come back at any time.
@@ -85,6 +89,34 @@ func (p part) of(key string) Limiter {
 		}
 		l = b.Of(key)
 	}
+}
+
+// roomy is implemented by limiters with keys of which one stands in the way of another
+// only when there is no room for both.
+type roomy interface {
+	// room returns how long from now it is until there is room for one more key. What
+	// is told of one key changes Wait's answer for another only where it changes that.
+	room(now time.Time) time.Duration
+}
+
+// roomFor returns what l, a roomy one, says. known is false for those of which any key
+// may wait for a call of any other to end: a Releaser that says no more.
+func roomFor(l Limiter, now time.Time) (wait time.Duration, known bool) {
+	if r, ok := l.(roomy); ok {
+		return r.room(now), true
+	}
+	_, releases := l.(Releaser)
+	_, notifies := l.(Notifier) // and says so when calls of others may go
+	return 0, !ignoresKeys(l) && (!releases || notifies)
+}
+
+// ignoresKeys reports whether l is one limit for all keys.
+func ignoresKeys(l Limiter) bool {
+	switch l.(type) {
+	case *Adaptive, *AdaptiveConcurrency:
+		return true
+	}
+	return false
 }
 
 // parts returns all limits.
@@ -179,18 +211,31 @@ func (s *Shared) Refused(key string, sent time.Time) {
 func (s *Shared) each(key string, fn func(l Limiter, now time.Time, key string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now, others := time.Now(), false
 	for _, p := range s.limiters {
-		if l := p.of(key); l != nil {
-			fn(l, now, key)
+		l := p.of(key)
+		if l == nil {
+			continue
 		}
+		if others || len(s.queue.timed.heap) == 0 {
+			fn(l, now, key)
+			continue
+		}
+		was, known := roomFor(l, now)
+		fn(l, now, key)
+		is, _ := roomFor(l, now)
+		others = !known || is < was
 	}
 	for _, p := range s.whole {
 		if l := p.of(""); l != nil {
 			fn(l, now, "")
 		}
 	}
-	s.queue.lookAgain(key)
+	if others {
+		s.queue.lookAll(now, true)
+	} else {
+		s.queue.lookAgain(key)
+	}
 	s.pump(now)
 }
 

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -16,8 +17,8 @@ type SharedConfig struct {
 	// Name is that of the limiter in its events.
 	Name string
 
-	// Limiters are asked with the key of a call, Whole with the key "", so that
-	// these are limits on all keys together. A call takes permits from all of them,
+	// Limiters are asked with the key of a call, Whole with the key "", as are those
+	// that ignore keys, so that these are limits on all keys together. A call takes permits from all of them,
 	// or from none. Each may be there once, and belongs to the Shared from NewShared
 	// on. When there are none of both, there is a FixedWindow of 1000 permits of a
 	// key per minute.
@@ -96,22 +97,11 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 		name: cfg.Name, maxWait: cfg.MaxWait, queue: newQueue(cfg.MaxQueue, cfg.Newest),
 		key: cfg.Key, permits: cfg.Permits, drainOn: cfg.DrainOn, refusedOn: cfg.RefusedOn, onError: cfg.OnError,
 	}
-	for i, l := range append(cfg.Limiters[:len(cfg.Limiters):len(cfg.Limiters)], cfg.Whole...) {
-		field, parts := "Limiters", &s.limiters
-		if i >= len(cfg.Limiters) {
-			field, parts, i = "Whole", &s.whole, i-len(cfg.Limiters)
-		}
-		if l == nil {
-			return nil, invalidf("SharedConfig.%s[%d] is nil", field, i)
-		}
-		if j := slices.IndexFunc(*parts, func(p part) bool { return same(p.Limiter, l) }); j >= 0 {
-			// Each is asked before any is taken from: it would give what it has twice.
-			return nil, invalidf("SharedConfig.%s[%d] is %s[%d], want each once", field, i, field, j)
-		}
-		_, releases := l.(Releaser)
-		s.releases = s.releases || releases
-		claims, _ := l.(Claimer)
-		*parts = append(*parts, part{l, claims, isSoft(l)})
+	if err := s.add("Limiters", &s.limiters, cfg.Limiters); err != nil {
+		return nil, err
+	}
+	if err := s.add("Whole", &s.whole, cfg.Whole); err != nil {
+		return nil, err
 	}
 	s.bus.Listen(cfg.OnEvent)
 	for _, p := range s.parts() {
@@ -120,6 +110,30 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 		}
 	}
 	return s, nil
+}
+
+// add adds the limiters of a field of the configuration to those that are asked in one
+// way. Those that ignore keys belong to the whole: who waits for them waits for a call
+// of any key to end.
+func (s *Shared) add(field string, to *[]part, limiters []Limiter) error {
+	for i, l := range limiters {
+		if l == nil {
+			return invalidf("SharedConfig.%s[%d] is nil", field, i)
+		}
+		parts, name := to, fmt.Sprintf("%s[%d]", field, i)
+		if ignoresKeys(l) {
+			parts = &s.whole
+		}
+		if j := slices.IndexFunc(*parts, func(p part) bool { return same(p.Limiter, l) }); j >= 0 {
+			// Each is asked before any is taken from: it would give what it has twice.
+			return invalidf("SharedConfig.%s is %s, want each once", name, (*parts)[j].name)
+		}
+		_, releases := l.(Releaser)
+		s.releases = s.releases || releases
+		claims, _ := l.(Claimer)
+		*parts = append(*parts, part{l, claims, isSoft(l), name})
+	}
+	return nil
 }
 
 // same reports whether a and b are one limiter. Those that are no pointers may be

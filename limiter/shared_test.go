@@ -518,6 +518,120 @@ func TestSharedConcurrency(t *testing.T) {
 	})
 }
 
+// TestSharedReleaseLetsOtherKeysPass has one call of 1 ms for each of 100 keys, and
+// room for one key: each begins when the one before has ended.
+func TestSharedReleaseLetsOtherKeysPass(t *testing.T) {
+	adaptive := func() Limiter { return newConcurrency(t, AdaptiveConcurrencyConfig{Max: 1, AskAgain: time.Hour}) }
+	one := func(keys int) Limiter {
+		return newHeld(t, ConcurrencyConfig{Limit: 1, AskAgain: time.Hour, MaxKeys: keys})
+	}
+	refunded, err := NewSlidingLog(SlidingLogConfig{Limit: 1, Window: time.Hour, MaxKeys: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		limiter Limiter
+		err     error
+	}{
+		"AdaptiveConcurrency":         {adaptive(), nil},
+		"Concurrency of one key":      {one(1), nil},
+		"SlidingLog of one key":       {refunded, errtree.SaysRefused(errVendor, true)},
+		"ByKey, AdaptiveConcurrency":  {newByKey(t, ByKeyConfig{Others: adaptive()}), nil},
+		"ByKey, Concurrency":          {newByKey(t, ByKeyConfig{Others: one(1)}), nil},
+		"a Releaser of somebody else": {foreign{one(1).(Releaser)}, nil},
+	} {
+		bubble(t, func(t *testing.T) {
+			s := newShared(t, SharedConfig{Limiters: []Limiter{c.limiter}, MaxQueue: 100, MaxWait: -1})
+			begin := time.Now()
+			var wg sync.WaitGroup
+			for i := range 100 {
+				wg.Go(func() {
+					_, err := Do(t.Context(), s, fmt.Sprint(i), 1, func(context.Context) (int, error) {
+						time.Sleep(time.Millisecond)
+						return 0, c.err
+					})
+					if err != c.err {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+			wg.Wait()
+			if d := time.Since(begin); d != 100*time.Millisecond {
+				t.Errorf("%s: %v for 100 calls of 1ms, one after the other", name, d)
+			}
+		})
+	}
+}
+
+func newHeld(t testing.TB, cfg ConcurrencyConfig) *Concurrency {
+	t.Helper()
+	c, err := NewConcurrency(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// foreign is a limiter of which a Shared knows no more than the interface.
+type foreign struct{ Releaser }
+
+// attentive counts how often it is asked.
+type attentive struct {
+	*Concurrency
+	asked int
+}
+
+func (l *attentive) Wait(now time.Time, key string, n int) time.Duration {
+	l.asked++
+	return l.Concurrency.Wait(now, key, n)
+}
+
+// TestSharedReleaseLooksAtItsKeyAlone has 1000 keys wait, each for its own calls.
+func TestSharedReleaseLooksAtItsKeyAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &attentive{Concurrency: newHeld(t, ConcurrencyConfig{Limit: 1, AskAgain: time.Hour})}
+		s := newShared(t, SharedConfig{Limiters: []Limiter{l}, MaxQueue: 1000, MaxWait: -1})
+		for i := range 1000 {
+			s.Allow(fmt.Sprint(i), 1)
+			s.Reserve(fmt.Sprint(i), 1)
+		}
+		l.asked = 0
+		s.Release("500", 1)
+		if l.asked > 2 || l.Available(time.Now(), "500") != 0 {
+			t.Errorf("asked %d times for one that was admitted: %v", l.asked, l.Available(time.Now(), "500") == 0)
+		}
+	})
+}
+
+// TestSharedTakesALimitWithoutKeysForTheWhole: in Limiters, too, it lets its calls
+// pass in the order in which they came.
+func TestSharedTakesALimitWithoutKeysForTheWhole(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := newConcurrency(t, AdaptiveConcurrencyConfig{Start: 4, Max: 4, AskAgain: time.Hour})
+		s := newShared(t, SharedConfig{Limiters: []Limiter{a}, MaxQueue: 9, MaxWait: -1})
+		o := order{start: time.Now()}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		s.Allow("x", 4)
+		var wg sync.WaitGroup
+		for _, c := range []struct {
+			key string
+			n   int
+		}{{"a", 3}, {"b", 1}, {"c", 2}} {
+			wg.Go(func() { o.add("%s %d: %v", c.key, c.n, s.Wait(ctx, c.key, c.n)) })
+			synctest.Wait()
+		}
+		for range 4 {
+			time.Sleep(time.Second)
+			s.Release("x", 1)
+		}
+		time.Sleep(time.Second)
+		s.Release("a", 3)
+		wg.Wait()
+		o.want(t, "3s a 3: <nil>", "4s b 1: <nil>", "5s c 2: <nil>")
+	})
+}
+
 func TestDo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newShared(t, SharedConfig{})
@@ -767,7 +881,7 @@ func TestSharedListenersHarmNobody(t *testing.T) {
 }
 
 func TestSharedConfig(t *testing.T) {
-	b, other := newBucket(t, BucketConfig{Rate: 1}), newBucket(t, BucketConfig{Rate: 1})
+	a, b, other := newAdaptive(t, AdaptiveConfig{}), newBucket(t, BucketConfig{Rate: 1}), newBucket(t, BucketConfig{Rate: 1})
 	for _, c := range []struct {
 		cfg  SharedConfig
 		want string
@@ -778,6 +892,7 @@ func TestSharedConfig(t *testing.T) {
 		{SharedConfig{Limiters: []Limiter{other, b, b}}, "SharedConfig.Limiters[2] is Limiters[1], want each once"},
 		{SharedConfig{Limiters: []Limiter{b}, Whole: []Limiter{other, other}}, "SharedConfig.Whole[1] is Whole[0], want each once"},
 		{SharedConfig{Limiters: []Limiter{b}, Whole: []Limiter{nil}}, "SharedConfig.Whole[0] is nil"},
+		{SharedConfig{Limiters: []Limiter{b, a}, Whole: []Limiter{a}}, "SharedConfig.Whole[0] is Limiters[1], want each once"},
 	} {
 		if s, err := NewShared(c.cfg); s != nil || err == nil || !strings.HasPrefix(err.Error(), "limiter: "+c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
