@@ -117,8 +117,12 @@ func (b *Bucket) Take(now time.Time, key string, n int) {
 func (b *Bucket) TryTake(now time.Time, key string, n, settled int) time.Duration {
 	t := b.at(now)
 	e := b.keys.index[key]
-	if e != nil && settled > 0 {
+	switch {
+	case settled < 1:
+	case e != nil:
 		e.back.settle(uint64(settled), 0)
+	default:
+		b.keys.settleGone(key, settled)
 	}
 	if d := b.wait(t, e, n); d > 0 || n < 1 {
 		return d
@@ -192,6 +196,8 @@ func (b *Bucket) Settle(now time.Time, key string, n, used int) {
 			e.state = e.state.sub(b.interval.times(g))
 			b.keys.earlier(e)
 		}
+	} else {
+		b.keys.settleGone(key, n)
 	}
 	if used > n {
 		b.spend(t, b.use(t, key), uint64(used-n), false)

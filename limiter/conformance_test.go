@@ -607,6 +607,81 @@ func TestKeysAreForgotten(t *testing.T) {
 	}
 }
 
+// TestForgottenKeysDoNotConcernOthers forgets a key while calls of it run. What other
+// keys give back counts in full, then and ever after; of its own, when it returns, only
+// once those calls are settled.
+func TestForgottenKeysDoNotConcernOthers(t *testing.T) {
+	all := append(slices.Clone(kinds), kind{name: "Bucket", limit: 7, scale: 1000, make: func(keys int) (Limiter, error) {
+		return made(NewBucket(BucketConfig{Rate: 7e6, Burst: 7, MaxKeys: keys}))
+	}})
+	for _, k := range all {
+		l, ok := k.new(t, 0).(Counter)
+		if !ok {
+			continue
+		}
+		left := func(now time.Time, key string) int { // after calls that were not made
+			for range 7 {
+				l.Take(now, key, 1)
+			}
+			for range 7 {
+				l.Settle(now, key, 1, 0)
+			}
+			return l.Available(now, key)
+		}
+		now := epoch
+		forget := func() {
+			now = now.Add(time.Duration(10 * k.scale))
+			l.Take(now, "other", 1)
+			l.Settle(now, "other", 1, 1)
+		}
+		l.Take(now, "ann", 7)
+		forget()
+		if got := left(now, "new"); got != 7 {
+			t.Errorf("%s: a new key has %d, want 7", k.name, got)
+		}
+		if got := left(now, "ann"); got != 0 {
+			t.Errorf("%s: the key that returns has %d, want 0: it may be the old calls that cost nothing", k.name, got)
+		}
+		forget()
+		l.Settle(now, "ann", 7, 7)
+		for _, key := range []string{"ann", "newer"} {
+			if got := left(now, key); got != 7 {
+				t.Errorf("%s: once all is settled, %s has %d, want 7", k.name, key, got)
+			}
+		}
+	}
+}
+
+// TestForgottenKeysCostBoundedMemory never settles.
+func TestForgottenKeysCostBoundedMemory(t *testing.T) {
+	l := newBucket(t, BucketConfig{Rate: 1, Burst: 3})
+	now := epoch
+	for i := range 5000 {
+		l.Take(now, fmt.Sprint(i), 1+i%3)
+		now = now.Add(time.Minute)
+	}
+	if n := len(l.keys.gone); n != mostGone {
+		t.Errorf("%d forgotten keys are remembered, want %d", n, mostGone)
+	}
+	// What did not fit may be any key's. One that is new has the rest.
+	l.Take(now, "new", 3)
+	if l.Settle(now, "new", 3, 0); l.Available(now, "new") != 0 {
+		t.Errorf("%d given back that 3 others may have had", l.Available(now, "new"))
+	}
+	for i := range 1000 { // and its own is not noted again
+		l.Settle(now, fmt.Sprint(i), 3, 3)
+	}
+	noted := len(l.keys.gone)
+	for i := range 1000 {
+		l.Take(now, fmt.Sprint("new", i), 1)
+		l.Settle(now, fmt.Sprint("new", i), 1, 1)
+		now = now.Add(time.Minute)
+	}
+	if n := len(l.keys.gone); n > noted {
+		t.Errorf("%d are remembered after keys that were settled, %d before", n, noted)
+	}
+}
+
 // TestRefundMakesRoom gives everything back at once: the key is as if it had never
 // been, and another has its place.
 func TestRefundMakesRoom(t *testing.T) {

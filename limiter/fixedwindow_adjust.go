@@ -13,8 +13,12 @@ import "time"
 // less and less is given back.
 func (w *FixedWindow) Settle(now time.Time, key string, n, used int) {
 	n, used = max(0, n), max(0, used)
-	if w.at(now); w.keys.index[key] == nil && used <= n {
-		return
+	if w.at(now); w.keys.index[key] == nil {
+		w.keys.settleGone(key, n)
+		if used <= n {
+			return
+		}
+		n, used = 0, used-n
 	}
 	e := w.use(now, key)
 	if e == nil {

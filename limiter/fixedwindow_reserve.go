@@ -82,6 +82,7 @@ func (v *WindowReservation) Cancel(now time.Time) {
 	w := gone.w
 	w.at(now)
 	if w.keys.index[gone.key] == nil {
+		w.keys.settleGone(gone.key, int(gone.n))
 		return
 	}
 	e := w.use(now, gone.key)

@@ -13,10 +13,16 @@ type keyTable[S any] struct {
 	index map[string]*slot[S]
 	heap  []*slot[S] // the smallest due on top
 
-	// lost is the most that any forgotten key had still open. A key that returns
-	// may be that one.
+	// gone is what keys had still open when they were forgotten, as far as that is more
+	// than lost: the most that any of those had for which there was no place. A key that
+	// returns and is not in gone may be that one.
+	gone map[string]uint64
 	lost uint64
 }
+
+// mostGone bounds the forgotten keys that are remembered for what is open. Those whose
+// owner never settles fill it, and cost no more than that.
+const mostGone = 1024
 
 // slot is one key.
 type slot[S any] struct {
@@ -72,7 +78,12 @@ func (t *keyTable[S]) get(now uint64, key string) *slot[S] {
 	if e == nil {
 		e = new(slot[S])
 	}
-	*e = slot[S]{key: key, due: now, pos: len(t.heap), back: giveback{open: t.lost, void: t.lost}}
+	open := t.lost
+	if had, ok := t.gone[key]; ok {
+		open = had
+		delete(t.gone, key)
+	}
+	*e = slot[S]{key: key, due: now, pos: len(t.heap), back: giveback{open: open, void: open}}
 	t.index[key] = e
 	t.heap = append(t.heap, e)
 	t.up(e.pos)
@@ -85,7 +96,7 @@ func (t *keyTable[S]) forgetIdle(now uint64) *slot[S] {
 	if e == nil || e.due > now {
 		return nil
 	}
-	t.lost = max(t.lost, e.back.open)
+	t.note(e)
 	delete(t.index, e.key)
 	last := len(t.heap) - 1
 	t.swap(0, last)
@@ -93,6 +104,31 @@ func (t *keyTable[S]) forgetIdle(now uint64) *slot[S] {
 	t.heap = t.heap[:last]
 	t.down(0)
 	return e
+}
+
+// note remembers what e, which is forgotten, has still open.
+func (t *keyTable[S]) note(e *slot[S]) {
+	switch {
+	case e.back.open <= t.lost:
+	case len(t.gone) >= mostGone:
+		t.lost = e.back.open
+	default:
+		if t.gone == nil {
+			t.gone = make(map[string]uint64)
+		}
+		t.gone[e.key] = e.back.open
+	}
+}
+
+// settleGone ends a take of n permits of a key that is not in the table.
+func (t *keyTable[S]) settleGone(key string, n int) {
+	switch open := t.gone[key]; {
+	case open == 0:
+	case open <= uint64(n):
+		delete(t.gone, key)
+	default:
+		t.gone[key] = open - uint64(n)
+	}
 }
 
 // earlier must be called after e may have become idle earlier.

@@ -144,6 +144,8 @@ func (l *Leaky) Settle(now time.Time, key string, n, used int) {
 			e.state.free = at.add(e.state.free.sub(at).sub(l.interval.times(back)))
 			l.keys.earlier(e)
 		}
+	} else {
+		l.keys.settleGone(key, n)
 	}
 	if used > n {
 		if e = l.keys.get(t, key); e != nil {

@@ -130,6 +130,8 @@ func (w *window[S]) Settle(now time.Time, key string, n, used int) {
 			w.rule.refund(&e.state, int64(back))
 			w.keys.earlier(e)
 		}
+	} else {
+		w.keys.settleGone(key, n)
 	}
 	if used > n {
 		if e := w.get(now, key); e != nil {
