@@ -106,6 +106,13 @@ func (b *ByKey) Settle(now time.Time, key string, n, used int) {
 	}
 }
 
+// SettleAt tells the limiter of key: when the take was made only if it is Dated.
+func (b *ByKey) SettleAt(now, taken time.Time, key string, n, used int) {
+	if l := b.Of(key); l != nil {
+		settleAt(l, now, taken, key, n, used)
+	}
+}
+
 // Accepted tells the limiter of key.
 func (b *ByKey) Accepted(now, sent time.Time, key string) {
 	if l := b.Of(key); l != nil {

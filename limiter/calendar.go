@@ -99,8 +99,29 @@ func (c *Calendar) turn(t uint64) (unix int64) {
 	return unix
 }
 
-// quota is what was taken in the window that ends at end, in Unix seconds.
-type quota struct{ n, end int64 }
+// quota is what was taken in the window that ends at end, in Unix seconds, all of it
+// since the first take.
+type quota struct {
+	n, end int64
+	since  uint64
+}
+
+// SettleAt is Settle for a take that was made at taken: what it cost less is given
+// back as long as it counts, and all of it, unless the vendor's count has lowered
+// the key since.
+func (c *Calendar) SettleAt(now, taken time.Time, key string, n, used int) {
+	c.settleAt(now, taken, key, n, used, c.off)
+}
+
+// off takes n permits off the window of a time, if it is the one that counts.
+func (c *Calendar) off(s *quota, at uint64, n int64) int64 {
+	if at < s.since {
+		return 0
+	}
+	n = min(n, s.n)
+	s.n -= n
+	return n
+}
 
 type calendarRule struct{ c *Calendar }
 
@@ -122,7 +143,7 @@ func (r calendarRule) when(t uint64, s *quota, n, limit int64) uint64 {
 
 func (r calendarRule) charge(t uint64, s *quota, n int64) {
 	if s.n == 0 { // else it ends with this window, or later if the clock was put back
-		s.end = r.c.end
+		s.end, s.since = r.c.end, t
 	}
 	s.n += min(n, most-s.n)
 }

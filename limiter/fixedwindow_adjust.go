@@ -33,6 +33,23 @@ func (w *FixedWindow) Settle(now time.Time, key string, n, used int) {
 	}
 }
 
+// SettleAt is Settle for a Take that was made at taken: what it cost less is given back
+// as long as its window lasts, and all of it, unless that has lent permits of coming
+// ones or the vendor's count has lowered the key since.
+func (w *FixedWindow) SettleAt(now, taken time.Time, key string, n, used int) {
+	n, used = max(0, n), max(0, used)
+	if w.at(now); w.keys.index[key] == nil || used >= n {
+		w.Settle(now, key, n, used)
+		return
+	}
+	e := w.use(now, key)
+	back := min(uint64(n-used), e.back.open)
+	e.back.settle(uint64(n), 0)
+	if at := w.ago(taken); at/w.period == e.state.window && at >= e.low && e.state.left >= 0 {
+		e.state.left += int64(back)
+	}
+}
+
 // Accepted does nothing: the limit is the configured one.
 func (w *FixedWindow) Accepted(now, sent time.Time, key string) {}
 
@@ -67,6 +84,7 @@ func (w *FixedWindow) lower(now time.Time, key string, left int64) {
 		e.back.pass(e.back.open) // the vendor's count may have what would be given back
 		s := &e.state
 		s.lowered = s.window + 1
+		e.low = w.now + 1
 		if h := s.holes[s.window]; h > left {
 			s.fill(s.window, h-left)
 		}

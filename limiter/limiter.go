@@ -84,13 +84,23 @@ type Lax interface {
 }
 
 // Dated is implemented by limiters that correct a take better when they are told
-// when it was made: Settle has to suppose the worst one. An owner that knows calls
-// SettleAt instead, where the cost is less than what was taken.
+// when it was made: SlidingLog, SlidingCounter, FixedWindow and Calendar, and a ByKey
+// of those. Settle has to suppose the worst take. An owner that knows calls SettleAt
+// instead, where the cost is less than what was taken.
 type Dated interface {
 	Limiter
 
 	// SettleAt is Settle for a take that was made at taken, the now of its Take.
 	SettleAt(now, taken time.Time, key string, n, used int)
+}
+
+// settleAt is SettleAt for a Dated l, and Settle for others.
+func settleAt(l Limiter, now, taken time.Time, key string, n, used int) {
+	if d, ok := l.(Dated); ok && used < n {
+		d.SettleAt(now, taken, key, n, used)
+	} else {
+		l.Settle(now, key, n, used)
+	}
 }
 
 // Counter is implemented by limiters whose permits can be counted: Bucket,

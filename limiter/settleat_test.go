@@ -119,3 +119,51 @@ func TestSettleAtGivesNothingBackThatTheVendorMayKnow(t *testing.T) {
 		}
 	}
 }
+
+// A take of a window that has one end is given back in it, whatever else is open.
+func TestSettleAtGivesBackWithinAWindow(t *testing.T) {
+	type take struct {
+		at         time.Duration
+		n, settled int
+		open       bool
+	}
+	for seed := range uint64(effort.Times(15)) {
+		r := rand.New(rand.NewPCG(seed, 8))
+		for name, l := range map[string]Counter{
+			"FixedWindow": newFixedWindow(t, FixedWindowConfig{Limit: 100, Period: time.Hour}),
+			"Calendar":    newCalendar(t, CalendarConfig{Limit: 100, Cycle: Hourly}),
+		} {
+			var takes []take
+			l.Wait(epoch, "k", 1)
+			for now := time.Duration(0); now < 12*time.Hour; now += time.Duration(r.IntN(150)) * time.Second {
+				at := epoch.Add(now)
+				switch n := 1 + r.IntN(30); r.IntN(3) {
+				case 0:
+					if l.Wait(at, "k", n) == 0 {
+						l.Take(at, "k", n)
+						takes = append(takes, take{at: now, n: n, settled: n, open: true})
+					}
+				default:
+					if len(takes) == 0 {
+						continue
+					}
+					x := &takes[len(takes)-1-r.IntN(min(8, len(takes)))]
+					if !x.open {
+						continue
+					}
+					x.open, x.settled = false, r.IntN(x.n+1)
+					l.(Dated).SettleAt(at, epoch.Add(x.at), "k", x.n, x.settled)
+				}
+				exact := 100
+				for _, x := range takes {
+					if x.at/time.Hour == now/time.Hour {
+						exact -= x.settled
+					}
+				}
+				if got := l.Available(at, "k"); got != exact {
+					t.Fatalf("seed %d at %v: %s has %d, want %d", seed, now, name, got, exact)
+				}
+			}
+		}
+	}
+}

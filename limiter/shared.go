@@ -128,7 +128,7 @@ func (s *Shared) parts() []part {
 // *LimitedError, or ErrClosed. It does not overtake calls that wait for the same
 // permits, unless the newest come first. n below 1 takes nothing and is admitted.
 func (s *Shared) Allow(key string, n int) error {
-	_, err := s.enter(key, n, time.Time{}, false)
+	_, _, err := s.enter(key, n, time.Time{}, false)
 	return err
 }
 
@@ -138,30 +138,31 @@ func (s *Shared) Allow(key string, n int) error {
 // context.Cause(ctx). A ctx that has ended takes nothing. When ctx ends and the call
 // is admitted at the same time, it is admitted.
 func (s *Shared) Wait(ctx context.Context, key string, n int) error {
-	_, err := s.wait(ctx, key, n)
+	_, _, err := s.wait(ctx, key, n)
 	return err
 }
 
-// wait is Wait, and says whether time has passed.
-func (s *Shared) wait(ctx context.Context, key string, n int) (waited bool, err error) {
+// wait is Wait, and says whether time has passed and when the permits were taken.
+func (s *Shared) wait(ctx context.Context, key string, n int) (taken time.Time, waited bool, err error) {
 	if ctx == nil {
-		return false, errNil
+		return taken, false, errNil
 	}
 	if ctx.Err() != nil {
-		return false, endOf(ctx)
+		return taken, false, endOf(ctx)
 	}
 	deadline, _ := ctx.Deadline()
-	r, err := s.enter(key, n, deadline, true)
+	r, taken, err := s.enter(key, n, deadline, true)
 	if r == nil {
-		return false, err
+		return taken, false, err
 	}
 	select {
 	case <-r.done:
-		return true, r.err
+		err = r.err
 	case <-ctx.Done():
 		// r may be decided at this moment, too. Under the lock there is one winner.
-		return true, s.leave(r, endOf(ctx))
+		err = s.leave(r, endOf(ctx))
 	}
+	return r.taken, true, err
 }
 
 // Waiting returns how many calls wait at present, of all keys.

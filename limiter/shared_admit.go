@@ -7,18 +7,19 @@ import (
 )
 
 // enter admits a call at once, rejects it, or puts it into the queue if it waits.
-// It returns a Reservation only for one that is in the queue.
-func (s *Shared) enter(key string, n int, deadline time.Time, waits bool) (*Reservation, error) {
+// It returns a Reservation only for one that is in the queue, and when it took the
+// permits of one that was admitted.
+func (s *Shared) enter(key string, n int, deadline time.Time, waits bool) (r *Reservation, taken time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, ErrClosed
+		return nil, taken, ErrClosed
 	}
 	now := time.Now()
 	if n < 1 {
 		s.calls++
 		s.emit(now, event.Started, s.calls, key, 0, nil)
-		return nil, nil
+		return nil, taken, nil
 	}
 	if !s.alarm.IsZero() && !now.Before(s.alarm) {
 		s.pump(now) // the timer is late; those who waited for it come first
@@ -28,7 +29,7 @@ func (s *Shared) enter(key string, n int, deadline time.Time, waits bool) (*Rese
 	q := s.queue
 	for wait == 0 && !q.ahead(key) {
 		if s.admit(now, s.calls, key, n, 0) {
-			return nil, nil
+			return nil, now, nil
 		}
 		wait, hard = s.ask(now, key, n)
 	}
@@ -41,25 +42,25 @@ func (s *Shared) enter(key string, n int, deadline time.Time, waits bool) (*Rese
 	}
 	switch {
 	case wait == Never:
-		return nil, refuse(Impossible, event.LimitRefused)
+		return nil, taken, refuse(Impossible, event.LimitRefused)
 	case !waits || q.max == 0:
-		return nil, refuse(NoPermits, event.LimitRefused)
+		return nil, taken, refuse(NoPermits, event.LimitRefused)
 	case late || s.maxWait >= 0 && hard > s.maxWait:
-		return nil, refuse(TooLate, event.LimitRefused)
+		return nil, taken, refuse(TooLate, event.LimitRefused)
 	case q.len >= q.max && !q.newest:
-		return nil, refuse(QueueFull, event.Overflow)
+		return nil, taken, refuse(QueueFull, event.Overflow)
 	}
 	if q.len >= q.max {
 		s.turnAway(now, q.all.oldest, Displaced, event.Overflow)
 	}
-	r := &Reservation{shared: s, key: key, n: n, done: make(chan struct{}), call: s.calls, began: now}
+	r = &Reservation{shared: s, key: key, n: n, done: make(chan struct{}), call: s.calls, began: now}
 	if s.maxWait >= 0 {
 		r.until = now.Add(s.maxWait)
 	}
 	s.emit(now, event.Queued, r.call, key, hard, nil)
 	q.add(r)
 	s.pump(now)
-	return r, nil
+	return r, taken, nil
 }
 
 // ask returns how long it is until n permits of key can be taken, Never when they
@@ -123,7 +124,7 @@ func claimAll(parts []part, now time.Time, key string, n int) bool {
 func unclaim(parts []part, now time.Time, key string, n int) {
 	for _, p := range parts {
 		if p.claims != nil {
-			p.Settle(now, key, n, 0)
+			settleAt(p.Limiter, now, now, key, n, 0)
 		}
 	}
 }
@@ -173,6 +174,7 @@ func (s *Shared) serve(now time.Time) (next time.Time) {
 		case whole > 0:
 			return s.earlier(now.Add(whole))
 		case s.admit(now, r.call, r.key, r.n, now.Sub(r.began)): // or it is asked again
+			r.taken = now
 			s.decide(r, nil)
 		}
 	}

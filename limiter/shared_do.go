@@ -25,10 +25,11 @@ func Do[R any](ctx context.Context, s *Shared, key string, n int, fn func(contex
 	if s.drainOn != nil || s.refusedOn != nil { // which need a policy's call
 		return policy.Do(ctx, policy.Chain(&sharedCall{s, key, n}), fn)
 	}
-	if _, err = s.wait(ctx, key, n); err != nil {
+	taken, _, err := s.wait(ctx, key, n)
+	if err != nil {
 		return result, mapped(err, s.onError)
 	}
-	o := ending{sent: time.Now(), used: n}
+	o := ending{taken: taken, sent: time.Now(), used: n}
 	defer func() { s.ended(key, n, o) }()
 	result, err = fn(ctx)
 	o.of(err)
@@ -38,7 +39,7 @@ func Do[R any](ctx context.Context, s *Shared, key string, n int, fn func(contex
 // ending is what came of a call that was admitted. What neither succeeds nor is
 // refused by the vendor teaches nothing.
 type ending struct {
-	sent              time.Time
+	taken, sent       time.Time
 	used              int // permits
 	accepted, refused bool
 }
@@ -63,7 +64,7 @@ func (s *Shared) ended(key string, n int, o ending) {
 		case o.accepted:
 			l.Accepted(now, o.sent, key)
 		}
-		l.Settle(now, key, n, o.used)
+		settleAt(l, now, o.taken, key, n, o.used)
 		if r, ok := l.(Releaser); ok {
 			r.Release(now, key, o.used)
 		}

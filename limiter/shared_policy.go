@@ -45,14 +45,14 @@ func (s *Shared) Wrap(next policy.Handler) policy.Handler {
 }
 
 func (s *Shared) pass(c *policy.Call, key string, n int, next policy.Handler) error {
-	waited, err := s.wait(c.Context(), key, n)
+	taken, waited, err := s.wait(c.Context(), key, n)
 	if waited {
 		c.Later()
 	}
 	if err != nil {
 		return err
 	}
-	o := ending{sent: time.Now(), used: n}
+	o := ending{taken: taken, sent: time.Now(), used: n}
 	defer func() { s.ended(key, n, o) }()
 	err = next(c)
 	if s.refusedOn != nil && !errtree.Refused(err) {

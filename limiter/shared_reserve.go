@@ -9,9 +9,9 @@ import (
 // does not wait. The answer, which may be there already, is the Reservation's. Who
 // reserves makes the call when it is admitted, or calls Cancel.
 func (s *Shared) Reserve(key string, n int) *Reservation {
-	r, err := s.enter(key, n, time.Time{}, true)
+	r, taken, err := s.enter(key, n, time.Time{}, true)
 	if r == nil {
-		r = &Reservation{shared: s, key: key, n: n, done: make(chan struct{}), err: err}
+		r = &Reservation{shared: s, key: key, n: n, done: make(chan struct{}), err: err, taken: taken}
 		close(r.done)
 	}
 	return r
@@ -25,6 +25,7 @@ type Reservation struct {
 	n      int
 	done   chan struct{} // closed when the call is decided
 	err    error         // written before done is closed, only read after
+	taken  time.Time     // the permits; as err
 
 	// The rest is under the Shared's mu.
 	call      uint64    // number
@@ -63,7 +64,7 @@ func (r *Reservation) Cancel() {
 	r.cancelled = true
 	s.mu.Unlock()
 	if !again {
-		s.ended(r.key, r.n, ending{})
+		s.ended(r.key, r.n, ending{taken: r.taken})
 	}
 }
 

@@ -1081,3 +1081,91 @@ func TestAnAdaptiveInASharedLearns(t *testing.T) {
 		}
 	})
 }
+
+// refunders are limiters that give permits back to an owner that knows when it took
+// them, while older calls run: 10 permits, and as many again a little later.
+func refunders(t *testing.T) map[string]Limiter {
+	log, err := NewSlidingLog(SlidingLogConfig{Limit: 10, Window: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]Limiter{
+		"SlidingLog":  log,
+		"FixedWindow": newFixedWindow(t, FixedWindowConfig{Limit: 10, Period: time.Second}),
+		"Calendar":    newCalendar(t, CalendarConfig{Limit: 10}),
+		"ByKey":       newByKey(t, ByKeyConfig{Others: newCalendar(t, CalendarConfig{Limit: 10})}),
+	}
+}
+
+// TestSharedGivesBackWhatWasNotSent has ten slow calls run beyond the end of their
+// window; then ten others take permits that they do not use.
+func TestSharedGivesBackWhatWasNotSent(t *testing.T) {
+	notSent := errtree.SaysRefused(errVendor, true)
+	for _, way := range []string{"Do", "chain", "Reserve", "Wait, then Do", "claim"} {
+		for name, l := range refunders(t) {
+			bubble(t, func(t *testing.T) {
+				time.Sleep(24*time.Hour - time.Second) // a second before midnight
+				cfg := SharedConfig{Limiters: []Limiter{l}, MaxQueue: 10}
+				other := &contested{endless: &endless{}}
+				if way == "claim" {
+					cfg.Limiters = []Limiter{newByKey(t, ByKeyConfig{Others: l}), other} // which claims, too
+				}
+				s := newShared(t, cfg)
+				chain := policy.Chain(s)
+				var slow sync.WaitGroup
+				for range 10 {
+					slow.Go(func() {
+						Do(t.Context(), s, "", 1, func(context.Context) (int, error) { time.Sleep(time.Minute); return 0, nil })
+					})
+				}
+				if way == "Wait, then Do" { // taken when the window begins, by who waited for it
+					synctest.Wait()
+				} else {
+					time.Sleep(2 * time.Second)
+				}
+				for range 10 {
+					time.Sleep(time.Millisecond)
+					switch way {
+					case "Reserve":
+						s.Reserve("", 1).Cancel()
+					case "claim":
+						other.late = true
+						if s.Allow("", 1) == nil {
+							t.Error("a permit of which another owner was faster")
+						}
+						other.late = false
+					case "chain":
+						policy.Do(t.Context(), chain, func(context.Context) (int, error) { return 0, notSent })
+					default:
+						Do(t.Context(), s, "", 1, func(context.Context) (int, error) { return 0, notSent })
+					}
+				}
+				if err := s.Allow("", 10); err != nil {
+					t.Errorf("%s of a %s: nothing was sent, and %v", way, name, err)
+				}
+				slow.Wait()
+			})
+		}
+	}
+}
+
+// contested is a Claimer of which another owner is faster now and then.
+type contested struct {
+	*endless
+	late, taken bool
+}
+
+func (c *contested) Wait(time.Time, string, int) time.Duration {
+	if c.taken {
+		c.taken = false
+		return time.Hour
+	}
+	return 0
+}
+
+func (c *contested) Claim(time.Time, string, int) time.Duration {
+	if c.taken = c.late; c.taken {
+		return time.Hour
+	}
+	return 0
+}

@@ -180,7 +180,7 @@ func (l *SlidingLog) SettleAt(now, taken time.Time, key string, n, used int) {
 func (r logRule) refund(s *ring, n int64) { s.pop(n) }
 
 func (r logRule) idle(s *ring) uint64 {
-	if s.len == 0 {
+	if s.sum == 0 { // takes may be left of which all was given back
 		return 0
 	}
 	return s.at(s.len-1).at + r.l.length
