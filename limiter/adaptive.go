@@ -60,9 +60,10 @@ type AdaptiveConfig struct {
 //
 // It does not pause after a refusal: that is its owner's part. The owner should
 // leave the vendor alone for as long as it asked for, then send one call and wait
-// for the answer, then let traffic grow from a tenth of Rate to all of it.
-// Accepted and Refused are to be called for each call that the vendor has
-// answered, Refused only if the answer concerns the host.
+// for the answer, then let traffic grow from a tenth of Rate to all of it, as a
+// governor does. At the least it must pause, else what is refused goes on to be sent:
+// a Shared does that. Accepted and Refused are to be called for each call that the
+// vendor has answered, Refused only if the answer concerns the host.
 //
 // An Adaptive belongs to one owner and has no lock. Methods allocate nothing, but
 // for the first Told of each window. They are O(1), with a Window at most some 500 additions.
@@ -75,6 +76,7 @@ type Adaptive struct {
 
 	model model
 	told  *told // nil until the vendor has said something
+	pause pause // by a Shared
 }
 
 // model is one of the ways to learn. Times are seconds, n is 1 or more.
@@ -158,7 +160,12 @@ func (a *Adaptive) Wait(now time.Time, key string, n int) time.Duration {
 	if n < 1 {
 		return 0
 	}
-	d := max(a.model.wait(t, float64(n)), a.told.wait(t, float64(n)))
+	d := a.told.wait(t, float64(n))
+	if a.pause.until > t {
+		d = max(d, a.pause.until-t) // which is not the model's doing, and teaches it nothing
+	} else {
+		d = max(d, a.model.wait(t, float64(n)))
+	}
 	return time.Duration(max(0, math.Ceil(min(d*1e9, float64(Never/2))-tick*1e9)))
 }
 
@@ -172,7 +179,7 @@ func (a *Adaptive) Take(now time.Time, key string, n int) {
 
 // Lax reports whether everything passes: without a Start or a Window, from the first
 // call until the vendor refuses one.
-func (a *Adaptive) Lax() bool { return a.told == nil && a.model.lax() }
+func (a *Adaptive) Lax() bool { return a.told == nil && a.pause.until <= a.last && a.model.lax() }
 
 // Passed tells of n calls that were made while everything passed.
 func (a *Adaptive) Passed(now time.Time, key string, n int) {
@@ -191,6 +198,7 @@ func (a *Adaptive) Settle(now time.Time, key string, n, used int) {
 func (a *Adaptive) Accepted(now, sent time.Time, key string) {
 	t := a.at(now)
 	a.model.accepted(t, a.seconds(sent))
+	a.pause.accepted(a.seconds(sent))
 }
 
 // Refused is told that the vendor has refused a call for the rate of calls to the

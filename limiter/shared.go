@@ -20,6 +20,14 @@ import (
 // Whole in the order in which they came. An Adaptive and an AdaptiveConcurrency, which
 // ignore keys, are of the Whole, wherever they are given.
 //
+// After a refusal, see SharedConfig.RefusedOn and Refused, each Adaptive that is told of
+// it lets nothing pass for as long as the error asked for by a method RetryAfter()
+// time.Duration, a day at most. Where nothing was asked for, and there is no Window, it
+// is for a second at first, and twice as long each time, up to a minute, that the vendor
+// refuses again before it has accepted ten calls. Calls that were sent before the
+// pause began prolong it only by what they ask for. Of a ByKey, the limiter of the
+// call's key pauses. The other limiters go by what they are configured to.
+//
 // A call that waits has taken nothing. When it leaves, because its context ended
 // or it was cancelled, everything is as if it had never come, and the next in the
 // queue is looked at anew.
@@ -202,9 +210,9 @@ func (s *Shared) Accepted(key string, sent time.Time) {
 }
 
 // Refused tells the limiters, as Accepted does, that the vendor refused a call
-// because there were too many.
+// because there were too many, without saying when to come again.
 func (s *Shared) Refused(key string, sent time.Time) {
-	s.each(key, func(l Limiter, now time.Time, key string) { l.Refused(now, sent, key) })
+	s.each(key, func(l Limiter, now time.Time, key string) { refused(l, now, sent, key, 0) })
 }
 
 // each calls fn with each of the limits and the key that it is asked with, and then

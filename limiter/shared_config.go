@@ -52,7 +52,7 @@ type SharedConfig struct {
 	// RefusedOn is asked about each call in a chain or through Do that has ended:
 	// true means that the vendor refused it because there were too many. The limiters
 	// are told Refused then, and Accepted of another call without an error, so that
-	// one that learns, as an Adaptive, does. All other errors teach nothing, nor does
+	// one that learns, as an Adaptive, does, and pauses. All other errors teach nothing, nor does
 	// a call that was not made or took no permits. See policy.OnError and
 	// policy.OnResult. nil: none was refused.
 	RefusedOn policy.Predicate

@@ -42,6 +42,7 @@ type ending struct {
 	taken, sent       time.Time
 	used              int // permits
 	accepted, refused bool
+	asked             time.Duration // by a refusal; 0: nothing
 }
 
 // of is what err alone says.
@@ -60,7 +61,7 @@ func (s *Shared) ended(key string, n int, o ending) {
 	s.each(key, func(l Limiter, now time.Time, key string) {
 		switch {
 		case o.refused:
-			l.Refused(now, o.sent, key)
+			refused(l, now, o.sent, key, o.asked)
 		case o.accepted:
 			l.Accepted(now, o.sent, key)
 		}

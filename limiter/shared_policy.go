@@ -56,7 +56,9 @@ func (s *Shared) pass(c *policy.Call, key string, n int, next policy.Handler) er
 	defer func() { s.ended(key, n, o) }()
 	err = next(c)
 	if s.refusedOn != nil && !errtree.Refused(err) {
-		o.refused = s.refusedOn(c, err) // may panic; then nothing is known
+		if o.refused = s.refusedOn(c, err); o.refused { // may panic; then nothing is known
+			o.asked, _ = errtree.RetryAfter(err)
+		}
 	}
 	o.of(err)
 	if s.drainOn != nil && s.drainOn(c, err) {

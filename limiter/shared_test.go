@@ -1169,3 +1169,177 @@ func (c *contested) Claim(time.Time, string, int) time.Duration {
 	}
 	return 0
 }
+
+// newAPI is a vendor that takes 50 calls a second, 10 at once.
+func newAPI(t *testing.T) *Rate {
+	r, err := NewRate(RateConfig{Rate: 50, Burst: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestAnAdaptiveInASharedKeepsToAVendor has 30 workers that always have something to
+// do, and send what was refused again at once.
+func TestAnAdaptiveInASharedKeepsToAVendor(t *testing.T) {
+	errTooMany := errors.New("too many")
+	for _, cfg := range []AdaptiveConfig{{}, {Start: 20}} {
+		for _, byKey := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				var l Limiter = newAdaptive(t, cfg)
+				if byKey {
+					l = newByKey(t, ByKeyConfig{Keys: map[string]Limiter{"k": l}})
+				}
+				s := newShared(t, SharedConfig{
+					Limiters: []Limiter{l}, MaxQueue: 100, MaxWait: -1,
+					RefusedOn: policy.OnError(func(err error) bool { return err == errTooMany }),
+				})
+				vendor, begin := newAPI(t), time.Now()
+				var good, bad [4]int // by minute
+				var mu sync.Mutex
+				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+				defer cancel()
+				var wg sync.WaitGroup
+				for range 30 {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							_, err := Do(ctx, s, "k", 1, func(context.Context) (int, error) {
+								time.Sleep(30 * time.Millisecond)
+								if !vendor.Allow() {
+									return 0, errTooMany
+								}
+								return 1, nil
+							})
+							minute := min(3, int(time.Since(begin)/time.Minute))
+							mu.Lock()
+							switch err {
+							case nil:
+								good[minute]++
+							case errTooMany:
+								bad[minute]++
+							default:
+								cancel() // it is too late for another
+							}
+							mu.Unlock()
+						}
+					})
+				}
+				wg.Wait()
+				for minute := 2; minute < 4; minute++ {
+					if good[minute] < 2700 || bad[minute] > 4 {
+						t.Errorf("%+v: of 3000 a minute %v were accepted, and %v refused", cfg, good, bad)
+						break
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestSharedPausesAfterARefusal looks at when the next call may be made.
+func TestSharedPausesAfterARefusal(t *testing.T) {
+	errTooMany := errors.New("too many")
+	const sec = time.Second
+	type call struct {
+		asks time.Duration // of a refusal; less than 0: the call is accepted
+		n    int           // such calls, one after the other
+		want time.Duration // until the next
+	}
+	for name, c := range map[string]struct {
+		cfg   AdaptiveConfig
+		calls []call
+	}{
+		"guesses double":            {AdaptiveConfig{}, []call{{0, 1, sec}, {0, 1, 2 * sec}, {0, 1, 4 * sec}}},
+		"up to a minute":            {AdaptiveConfig{}, []call{{0, 6, 32 * sec}, {0, 1, time.Minute}, {0, 1, time.Minute}}},
+		"nine do not reassure":      {AdaptiveConfig{}, []call{{0, 2, 2 * sec}, {-1, 9, 0}, {0, 1, 4 * sec}}},
+		"ten do":                    {AdaptiveConfig{}, []call{{0, 2, 2 * sec}, {-1, 10, -1}, {0, 1, sec}}},
+		"what is asked for":         {AdaptiveConfig{}, []call{{15 * sec, 1, 15 * sec}, {0, 1, sec}}},
+		"a century is a day":        {AdaptiveConfig{}, []call{{century, 1, 24 * time.Hour}}},
+		"what is asked of a window": {AdaptiveConfig{Window: time.Minute, Start: 100}, []call{{-1, 1, -1}, {7 * sec, 1, 7 * sec}}},
+	} {
+		bubble(t, func(t *testing.T) {
+			a := newAdaptive(t, c.cfg)
+			s := newShared(t, SharedConfig{Whole: []Limiter{a}, RefusedOn: policy.OnError(func(err error) bool { return errors.Is(err, errTooMany) })})
+			for i, x := range c.calls {
+				var wait time.Duration
+				for range x.n {
+					_, err := Do(t.Context(), s, "k", 1, func(context.Context) (int, error) {
+						time.Sleep(time.Millisecond)
+						switch {
+						case x.asks < 0:
+							return 1, nil
+						case x.asks == 0:
+							return 0, errTooMany
+						}
+						return 0, asking{errTooMany, x.asks}
+					})
+					if errors.Is(err, ErrLimited) {
+						t.Fatalf("%s: step %d: %v", name, i, err)
+					}
+					s.Update(func(now time.Time) { wait = a.Wait(now, "k", 1) })
+					time.Sleep(wait)
+				}
+				if want := x.want; want >= 0 && wait != want || want < 0 && wait >= sec {
+					t.Errorf("%s: step %d: the next call in %v, want %v", name, i, wait, want)
+				}
+			}
+		})
+	}
+}
+
+// With a Window an Adaptive counts what it was refused, and needs no guess.
+func TestSharedDoesNotPauseAWindow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := newAdaptive(t, AdaptiveConfig{Window: 10 * time.Second, Start: 100})
+		s := newShared(t, SharedConfig{Whole: []Limiter{a}, MaxQueue: 1000, MaxWait: -1})
+		for range 500 {
+			if err := s.Wait(t.Context(), "", 1); err != nil {
+				t.Fatal(err)
+			}
+			s.Accepted("", time.Now())
+		}
+		s.Refused("", time.Now())
+		if a.pause.until != 0 {
+			t.Errorf("it pauses until %v", a.pause.until)
+		}
+	})
+}
+
+// asking is an error that says when to come again.
+type asking struct {
+	error
+	d time.Duration
+}
+
+func (e asking) RetryAfter() time.Duration { return e.d }
+func (e asking) Unwrap() error             { return e.error }
+
+// TestSharedPausesOnceForAnEpisode: what was on its way prolongs a pause, but is no
+// refusal of its own; and of a ByKey no other key pauses.
+func TestSharedPausesOnceForAnEpisode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := newAdaptive(t, AdaptiveConfig{}), newAdaptive(t, AdaptiveConfig{})
+		s := newShared(t, SharedConfig{Limiters: []Limiter{newByKey(t, ByKeyConfig{Keys: map[string]Limiter{"a": a, "b": b}})}})
+		sent := time.Now()
+		for range 30 {
+			if err := s.Allow("a", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+		for range 30 {
+			s.Refused("a", sent)
+		}
+		wantLimited(t, s.Allow("a", 1), NoPermits, time.Second)
+		if err := s.Allow("b", 1); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(900 * time.Millisecond)
+		s.Refused("a", sent) // late
+		wantLimited(t, s.Allow("a", 1), NoPermits, 100*time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
+		if err := s.Allow("a", 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
