@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"reflect"
 	"time"
 )
 
@@ -58,12 +59,16 @@ func (f Func) Validate() error {
 var ErrInvalid = errors.New("backoff: invalid schedule")
 
 // Validate reports what is wrong with s and the schedules within it, the first
-// thing only; nil when all is well. A nil Schedule is wrong. A schedule of
+// thing only; nil when all is well. A nil Schedule is wrong, and so is a
+// nil pointer to one. A schedule of
 // another package takes part by having a Validate method, and is taken to be
 // right when it has none.
 func Validate(s Schedule) error {
 	if s == nil {
 		return invalid("Schedule is nil")
+	}
+	if p := reflect.ValueOf(s); p.Kind() == reflect.Pointer && p.IsNil() {
+		return invalid("Schedule is a nil %T", s)
 	}
 	if v, ok := s.(interface{ Validate() error }); ok {
 		return v.Validate()

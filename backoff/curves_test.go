@@ -244,3 +244,14 @@ func TestNextDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", got)
 	}
 }
+
+func TestValidateFindsNilPointers(t *testing.T) {
+	for want, s := range map[string]Schedule{
+		"Schedule is a nil *backoff.Exponential": (*Exponential)(nil),
+		"Schedule is a nil *backoff.Linear":      And(None, (*Linear)(nil)),
+	} {
+		if err := Validate(s); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}

@@ -235,6 +235,7 @@ func TestNewNamesFieldAndValue(t *testing.T) {
 		"Config.MaxRetryAfter is -1s":            {MaxRetryAfter: -time.Second},
 		"Config.Initial is 6":                    {Initial: 6},
 		"Config.OpenFor: backoff: invalid":       {OpenFor: backoff.Constant(-1)},
+		"Schedule is a nil *backoff.Exponential": {OpenFor: (*backoff.Exponential)(nil)},
 		"Config.OpenDelay is set beside OpenFor": {OpenFor: backoff.None, OpenDelay: func(breaker.Stats, backoff.Step) time.Duration { return 0 }},
 	} {
 		b, err := breaker.New(cfg)

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"reflect"
@@ -32,7 +33,7 @@ type ByKey struct {
 }
 
 // NewByKey returns a ByKey. The error, which matches ErrInvalid, names the key whose
-// limiter is nil.
+// limiter is nil, or a nil pointer.
 func NewByKey(cfg ByKeyConfig) (*ByKey, error) {
 	b := &ByKey{keys: maps.Clone(cfg.Keys), others: cfg.Others}
 	seen := make(map[Limiter]bool)
@@ -45,11 +46,14 @@ func NewByKey(cfg ByKeyConfig) (*ByKey, error) {
 		}
 	}
 	if cfg.Others != nil {
+		if err := checkLimiter("ByKeyConfig.Others", cfg.Others); err != nil {
+			return nil, err
+		}
 		add(cfg.Others)
 	}
 	for key, l := range cfg.Keys {
-		if l == nil {
-			return nil, invalidf("ByKeyConfig.Keys[%q] is nil", key)
+		if err := checkLimiter(fmt.Sprintf("ByKeyConfig.Keys[%q]", key), l); err != nil {
+			return nil, err
 		}
 		add(l)
 	}

@@ -121,6 +121,14 @@ func TestByKeyConfig(t *testing.T) {
 	if b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `ByKeyConfig.Keys["k"] is nil`) {
 		t.Errorf("error %v", err)
 	}
+	for want, cfg := range map[string]ByKeyConfig{
+		`ByKeyConfig.Keys["k"] is a nil *limiter.Bucket`: {Keys: map[string]Limiter{"k": (*Bucket)(nil)}},
+		"ByKeyConfig.Others is a nil *limiter.Spread":    {Others: (*Spread)(nil)},
+	} {
+		if b, err := NewByKey(cfg); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
 	keys := map[string]Limiter{"k": newBucket(t, BucketConfig{Rate: 1})}
 	b = newByKey(t, ByKeyConfig{Keys: keys})
 	delete(keys, "k")

@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"time"
+
+	"github.com/flyball-go/flyball/internal/isnil"
 )
 
 // The checks of configurations name the field and its value.
@@ -24,6 +26,17 @@ func checkRate(field string, rate float64) error {
 func checkTime(field string, d, least time.Duration) error {
 	if d < least || d > century {
 		return invalidf("%s is %v, want %v up to a century", field, d, least)
+	}
+	return nil
+}
+
+// checkLimiter checks a limiter of somebody's making.
+func checkLimiter(field string, l Limiter) error {
+	switch {
+	case l == nil:
+		return invalidf("%s is nil", field)
+	case isnil.Pointer(l):
+		return invalidf("%s is a nil %T", field, l)
 	}
 	return nil
 }

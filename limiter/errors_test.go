@@ -27,13 +27,14 @@ func TestSettingsThatAreOutOfRangeMatchErrInvalid(t *testing.T) {
 			_, err := NewSlidingCounter(SlidingCounterConfig{Limit: 1, Window: 1, Segments: -1})
 			return err
 		},
-		"QuotaConfig.Margin is":         func() error { _, err := NewQuota(QuotaConfig{Limit: 1, Per: 1, Margin: century + 1}); return err },
-		"LeakyConfig.MaxKeys is -1,":    func() error { _, err := NewLeaky(LeakyConfig{Rate: 1, MaxKeys: -1}); return err },
-		"RateConfig.Burst is -1,":       func() error { _, err := NewRate(RateConfig{Rate: 1, Burst: -1}); return err },
-		"RateConfig.Rate is -1,":        func() error { return r.SetRate(-1) },
-		"NewRateLayer: the Rate is nil": func() error { _, err := NewRateLayer(nil, RateLayerConfig{}); return err },
-		"SharedConfig.MaxQueue is -1,":  func() error { _, err := NewShared(SharedConfig{MaxQueue: -1}); return err },
-		"SharedConfig.Whole[0] is nil":  func() error { _, err := NewShared(SharedConfig{Whole: []Limiter{nil}}); return err },
+		"QuotaConfig.Margin is":      func() error { _, err := NewQuota(QuotaConfig{Limit: 1, Per: 1, Margin: century + 1}); return err },
+		"LeakyConfig.MaxKeys is -1,": func() error { _, err := NewLeaky(LeakyConfig{Rate: 1, MaxKeys: -1}); return err },
+		"RateConfig.Burst is -1,":    func() error { _, err := NewRate(RateConfig{Rate: 1, Burst: -1}); return err },
+		"RateConfig.Rate is -1,":     func() error { return r.SetRate(-1) },
+		"NewRateLayer: the Rate is the zero value, want one of NewRate": func() error { _, err := NewRateLayer(new(Rate), RateLayerConfig{}); return err },
+		"NewRateLayer: the Rate is nil":                                 func() error { _, err := NewRateLayer(nil, RateLayerConfig{}); return err },
+		"SharedConfig.MaxQueue is -1,":                                  func() error { _, err := NewShared(SharedConfig{MaxQueue: -1}); return err },
+		"SharedConfig.Whole[0] is nil":                                  func() error { _, err := NewShared(SharedConfig{Whole: []Limiter{nil}}); return err },
 		"AdaptiveConcurrencyConfig.Min is -1,": func() error {
 			_, err := NewConcurrencyPolicy(ConcurrencyPolicyConfig{Concurrency: AdaptiveConcurrencyConfig{Min: -1}})
 			return err

@@ -52,10 +52,13 @@ type RateLayer struct {
 var _ policy.Policy = (*RateLayer)(nil)
 
 // NewRateLayer returns r as a layer. It is an error, which matches ErrInvalid, that
-// r is nil.
+// r is nil, or was not made by NewRate.
 func NewRateLayer(r *Rate, cfg RateLayerConfig) (*RateLayer, error) {
 	if r == nil {
 		return nil, invalidf("NewRateLayer: the Rate is nil")
+	}
+	if r.cur.Load() == nil {
+		return nil, invalidf("NewRateLayer: the Rate is the zero value, want one of NewRate")
 	}
 	return &RateLayer{r, cfg}, nil
 }

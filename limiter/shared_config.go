@@ -117,10 +117,10 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 // of any key to end.
 func (s *Shared) add(field string, to *[]part, limiters []Limiter) error {
 	for i, l := range limiters {
-		if l == nil {
-			return invalidf("SharedConfig.%s[%d] is nil", field, i)
-		}
 		parts, name := to, fmt.Sprintf("%s[%d]", field, i)
+		if err := checkLimiter("SharedConfig."+name, l); err != nil {
+			return err
+		}
 		if ignoresKeys(l) {
 			parts = &s.whole
 		}

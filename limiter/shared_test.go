@@ -892,6 +892,8 @@ func TestSharedConfig(t *testing.T) {
 		{SharedConfig{Limiters: []Limiter{other, b, b}}, "SharedConfig.Limiters[2] is Limiters[1], want each once"},
 		{SharedConfig{Limiters: []Limiter{b}, Whole: []Limiter{other, other}}, "SharedConfig.Whole[1] is Whole[0], want each once"},
 		{SharedConfig{Limiters: []Limiter{b}, Whole: []Limiter{nil}}, "SharedConfig.Whole[0] is nil"},
+		{SharedConfig{Limiters: []Limiter{(*Bucket)(nil)}}, "SharedConfig.Limiters[0] is a nil *limiter.Bucket"},
+		{SharedConfig{Whole: []Limiter{b, (*ByKey)(nil)}}, "SharedConfig.Whole[1] is a nil *limiter.ByKey"},
 		{SharedConfig{Limiters: []Limiter{b, a}, Whole: []Limiter{a}}, "SharedConfig.Whole[0] is Limiters[1], want each once"},
 	} {
 		if s, err := NewShared(c.cfg); s != nil || err == nil || !strings.HasPrefix(err.Error(), "limiter: "+c.want) {

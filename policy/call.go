@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -138,14 +139,21 @@ func SetResult[R any](c *Call, r R) bool {
 // Predicate decides about a call that has come back with err.
 type Predicate func(c *Call, err error) bool
 
-// OnError makes a predicate of one on errors. It is not asked about success.
+// OnError makes a predicate of one on errors. It is not asked about success. It
+// panics if match is nil: like a chain, a predicate is made when a program starts.
 func OnError(match func(error) bool) Predicate {
+	if match == nil {
+		panic("policy: OnError of a nil function")
+	}
 	return func(_ *Call, err error) bool { return err != nil && match(err) }
 }
 
 // OnResult makes a predicate of one on results. It is not asked about errors, nor
-// about calls with a result of another type.
+// about calls with a result of another type. It panics if match is nil.
 func OnResult[R any](match func(R) bool) Predicate {
+	if match == nil {
+		panic(fmt.Sprintf("policy: OnResult of a nil %T", match))
+	}
 	return func(c *Call, err error) bool {
 		if err != nil {
 			return false
@@ -155,8 +163,13 @@ func OnResult[R any](match func(R) bool) Predicate {
 	}
 }
 
-// Any is true when one of the predicates is.
+// Any is true when one of the predicates is. It panics if one is nil.
 func Any(preds ...Predicate) Predicate {
+	for i, p := range preds {
+		if p == nil {
+			panic(fmt.Sprintf("policy: Any of a nil predicate, the one at %d", i))
+		}
+	}
 	return func(c *Call, err error) bool {
 		for _, p := range preds {
 			if p(c, err) {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flyball-go/flyball/internal/isnil"
 )
 
 // Handler takes a call the rest of its way: through the layers further in, and
@@ -74,7 +75,7 @@ func mustNotBeNil(p Policy) {
 	if p == nil {
 		panic("policy: nil policy in a chain")
 	}
-	if v := reflect.ValueOf(p); v.Kind() == reflect.Pointer && v.IsNil() {
+	if isnil.Pointer(p) {
 		panic(fmt.Sprintf("policy: nil %T in a chain", p))
 	}
 }

@@ -87,6 +87,9 @@ func TestNilLayersPanicWhenTheChainIsMade(t *testing.T) {
 		"Stack":              {func() { Stack(pass("a"), nil, pass("b")) }, "policy: nil policy in a chain"},
 		"nil handler":        {func() { Chain(layer{name: "x", wrap: func(Handler) Handler { return nil }}) }, "policy: x makes a nil handler"},
 		"nil within":         {func() { Chain(pass("a"), layer{name: "x", wrap: func(Handler) Handler { return nil }}) }, "policy: x makes a nil handler"},
+		"OnError":            {func() { OnError(nil) }, "policy: OnError of a nil function"},
+		"OnResult":           {func() { OnResult[int](nil) }, "policy: OnResult of a nil func(int) bool"},
+		"Any":                {func() { Any(OnError(func(error) bool { return true }), nil) }, "policy: Any of a nil predicate, the one at 1"},
 		"typed nil":          {func() { Chain((*Timeout)(nil)) }, "policy: nil *policy.Timeout in a chain"},
 		"typed nil, stacked": {func() { Stack((*Cache[int, int])(nil)) }, "policy: nil *policy.Cache[int,int] in a chain"},
 		"typed nil budget":   {func() { Chain(must(NewHedge(HedgeConfig{Budget: nil}))) }, ""}, // no limit
