@@ -91,13 +91,18 @@ type refusal string
 func (e refusal) Error() string { return string(e) }
 func (e refusal) Refused() bool { return true }
 
+// final is a refusal that stands: to try again is no use.
+type final struct{ refusal }
+
+func (e final) Permanent() bool { return true }
+
 // ErrClosed is the error of calls that come to a limiter that is closed, or wait in
-// it. Test for it with errors.Is.
-var ErrClosed error = refusal("limiter: closed")
+// it. It is permanent: nothing opens a limiter again. Test for it with errors.Is.
+var ErrClosed error = final{"limiter: closed"}
 
 // ErrInvalid is matched by the errors for a nil context or function, and for a
-// setting that is out of range: those name the field and its value. Test for it
-// with errors.Is.
+// setting that is out of range: those name the field and its value, and are
+// permanent. Test for it with errors.Is.
 var ErrInvalid = errors.New("limiter: invalid")
 
 var errNil error = invalid("limiter: nil context or function")
@@ -112,6 +117,7 @@ func invalidf(format string, args ...any) error {
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
 func (e invalid) Refused() bool        { return true }
+func (e invalid) Permanent() bool      { return true }
 
 // endedError is for a call whose context ended, or that was cancelled, while it
 // waited. It matches the context's error and its cause.

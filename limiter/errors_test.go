@@ -46,8 +46,23 @@ func TestSettingsThatAreOutOfRangeMatchErrInvalid(t *testing.T) {
 		"nil context or function": func() error { var none context.Context; return r.Wait(none) },
 	} {
 		err := try()
-		if !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), "limiter: "+want) || errors.Is(err, ErrLimited) || !errtree.Refused(err) {
+		if !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), "limiter: "+want) || errors.Is(err, ErrLimited) || !errtree.Refused(err) || !permanent(err) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+func permanent(err error) bool {
+	return errtree.Find(err, func(e interface{ Permanent() bool }) bool { return e.Permanent() })
+}
+
+func TestClosedIsPermanent(t *testing.T) {
+	s := newShared(t, SharedConfig{})
+	s.Close()
+	if err := s.Allow("k", 1); err != ErrClosed || !permanent(err) || !errtree.Refused(err) {
+		t.Errorf("%v, want one that is permanent", err)
+	}
+	if permanent(errWaiting) {
+		t.Error("who waits need not give up")
 	}
 }

@@ -134,13 +134,15 @@ func (b *batch[K, R]) result(key K) (R, error) {
 	return r, ErrNoResult
 }
 
-type refusal string
+// closed is a refusal that stands.
+type closed string
 
-func (e refusal) Error() string { return string(e) }
-func (e refusal) Refused() bool { return true }
+func (e closed) Error() string   { return string(e) }
+func (e closed) Refused() bool   { return true }
+func (e closed) Permanent() bool { return true }
 
-// ErrClosed answers calls to a Collapse that is closed.
-var ErrClosed error = refusal("policy: closed")
+// ErrClosed answers calls to a Collapse that is closed. It is permanent.
+var ErrClosed error = closed("policy: closed")
 
 // ErrNoResult is the error of a key that a batch has neither a result nor an error
 // for.

@@ -258,6 +258,7 @@ func TestCollapseClose(t *testing.T) {
 		_, err := x.Do(t.Context(), 2)
 		want(t, "later", err, ErrClosed)
 		want(t, "refused", refused(err), true)
+		want(t, "permanent", permanent(err), true)
 		want(t, "Done", took(func() { <-x.Done() }), time.Second)
 		synctest.Wait()
 		want(t, "flushed", r, 2)

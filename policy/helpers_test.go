@@ -57,6 +57,10 @@ func (e *fake) Refused() bool { return e.refused }
 // refused reports whether err says that the function was not called.
 func refused(err error) bool { return errtree.Refused(err) }
 
+func permanent(err error) bool {
+	return errtree.Find(err, func(e interface{ Permanent() bool }) bool { return e.Permanent() })
+}
+
 // sleep is a function that takes so long, or until its context ends.
 func sleep(d time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {

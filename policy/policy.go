@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,8 +108,13 @@ func (p *Pipeline) String() string { return strings.Join(Describe(p), " > ") }
 
 // ErrInvalid is matched by the errors for a nil context or function, a key that is
 // not equal to itself, and a configuration that is out of range: they name the
-// field and its value.
-var ErrInvalid = errors.New("policy: invalid")
+// field and its value. They are permanent: to try again is no use.
+var ErrInvalid error = invalidError("policy: invalid")
+
+type invalidError string
+
+func (e invalidError) Error() string   { return string(e) }
+func (e invalidError) Permanent() bool { return true }
 
 // Do calls fn through the layers of p and returns its result, or the error of the
 // layer that did not let it come to that. When fn was called and failed, its

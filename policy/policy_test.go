@@ -338,6 +338,7 @@ func TestConfigurationErrorsMatchErrInvalid(t *testing.T) {
 		"SetMax":   must(NewBulkhead(BulkheadConfig{})).SetMax(0),
 	} {
 		wantErr(t, name, err, ErrInvalid)
+		want(t, name+": permanent", permanent(err), true)
 	}
 }
 

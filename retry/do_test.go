@@ -270,7 +270,7 @@ func TestDoRefusesBadInput(t *testing.T) {
 	if _, err := Do(t.Context(), Config{MaxElapsed: -1}, s.run); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
-	if _, err := Do[int](t.Context(), Config{}, nil); !errors.Is(err, ErrInvalid) {
+	if _, err := Do[int](t.Context(), Config{}, nil); !errors.Is(err, ErrInvalid) || !IsPermanent(err) {
 		t.Error(err)
 	}
 	for _, cfg := range []Config{{}, {BeforeRetry: func(*policy.Call) {}}} {

@@ -82,8 +82,9 @@ const defaultAttempts = 3
 var defaultBackoff backoff.Schedule = backoff.Exponential{Initial: 500 * time.Millisecond, Multiplier: 2, Max: time.Minute}
 
 // ErrInvalid is matched, with errors.Is, by what Config.Validate returns, and by
-// the errors for a nil context or function.
-var ErrInvalid = errors.New("retry: invalid")
+// the errors for a nil context or function. They are permanent: a retry around does
+// not repeat them.
+var ErrInvalid = Permanent(errors.New("retry: invalid"))
 
 // Validate returns an error that names a field that is out of range and its
 // value, or nil. What is wrong with Backoff matches backoff.ErrInvalid too.
