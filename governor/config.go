@@ -138,7 +138,8 @@ type Config[S comparable, C any] struct {
 
 	// Retry repeats attempts that failed otherwise than by a rate limit. Its
 	// Budget counts those repetitions alone, beside the closures that run, and is
-	// for one governor or for all that call a vendor. nil: none is.
+	// for one governor or for all that call a vendor; a request takes its repetition
+	// when it is requeued, and has it while it waits. nil: none is.
 	Retry *retry.Config
 
 	// LimitedAttempts is how often a request may be refused by a rate limit

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -249,8 +250,18 @@ func TestBudgetBoundsWhatIsRepeatedAtOnce(t *testing.T) {
 		}
 		p := chain(t, Config{Budget: budget, Backoff: backoff.Constant(time.Minute)})
 		first := make(chan error)
-		go func() { _, err := policy.Do(t.Context(), p, newScript(1, errBoom).run); first <- err }()
-		synctest.Wait() // it waits for its repetition
+		go func() {
+			n := 0
+			_, err := policy.Do(t.Context(), p, func(context.Context) (int, error) {
+				if n++; n == 1 {
+					return 0, errBoom
+				}
+				time.Sleep(time.Minute)
+				return 1, nil
+			})
+			first <- err
+		}()
+		time.Sleep(90 * sec) // its repetition runs
 		start := time.Now()
 		_, err = policy.Do(t.Context(), p, newScript(1, errBoom).run)
 		e, ok := errors.AsType[*ExhaustedError](err)
@@ -278,6 +289,50 @@ func TestBudgetBoundsWhatIsRepeatedAtOnce(t *testing.T) {
 		}()
 		if s := budget.State(); s.Calls != 0 || s.Repetitions != 0 {
 			t.Errorf("%+v is left after a panic", s)
+		}
+	})
+}
+
+// TestBudgetIsNotHeldByWhoWaits: a wait adds nothing to the load.
+func TestBudgetIsNotHeldByWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := newBudget(t)
+		p := chain(t, Config{Budget: budget})
+		var waiting sync.WaitGroup
+		for range 3 {
+			waiting.Go(func() {
+				if _, err := policy.Do(t.Context(), p, newScript(1, After(time.Hour, errBoom)).run); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if s := budget.State(); s.Calls != 3 || s.Repetitions != 0 {
+			t.Errorf("%+v while all wait", s)
+		}
+		if _, err := policy.Do(t.Context(), p, newScript(1, errBoom).run); err != nil {
+			t.Errorf("a hiccup while others wait: %v", err)
+		}
+		waiting.Wait()
+	})
+}
+
+// TestBudgetCountsAtTheEndOfTheWait has others take it meanwhile.
+func TestBudgetCountsAtTheEndOfTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := newBudget(t)
+		for range 2 {
+			budget.Take()
+		}
+		time.AfterFunc(100*ms, func() { budget.Take() })
+		start, s := time.Now(), newScript(9, errBoom)
+		_, err := policy.Do(t.Context(), chain(t, Config{Budget: budget}), s.run)
+		e, ok := errors.AsType[*ExhaustedError](err)
+		if !ok || e.Reason != OutOfBudget || e.Attempts != 1 || time.Since(start) != 500*ms {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if n := budget.State().Repetitions; n != 3 {
+			t.Errorf("%d repetitions, want the 3 of others", n)
 		}
 	})
 }

@@ -54,7 +54,9 @@ type Config struct {
 	// result, unless its context has ended.
 	FailOnResult bool
 
-	// Budget bounds repetitions by the traffic. nil means no bound.
+	// Budget bounds repetitions by the traffic. It is looked at before the wait, and
+	// taken when that is over: a call that only waits holds nothing of it. nil means
+	// no bound.
 	Budget *policy.Budget
 
 	// BeforeRetry is called before each repetition, with the result that it will

@@ -36,7 +36,9 @@ func (r *run) failed(ctx context.Context, err error) (again bool, final error) {
 	s.Err = err
 	r.sent = r.sent || !errtree.Refused(err)
 	wait, again, why := r.cfg.Next(*s)
-	if again && !r.afford() {
+	// To wait adds nothing to the load, so the budget is taken only after it. But who
+	// could not repeat now does not wait in the hope that he can then.
+	if again && !r.affordable() {
 		again, why = false, OutOfBudget
 	}
 	if !again {
@@ -47,18 +49,30 @@ func (r *run) failed(ctx context.Context, err error) (again bool, final error) {
 	}
 	s.Prev = wait
 	if stop := r.wait(ctx, wait); stop != nil {
-		r.giveBack()
 		return false, r.stopped(ctx, stop)
+	}
+	if r.taken = r.cfg.Budget.Take(); !r.taken {
+		r.outOfBudget()
+		return false, r.over(OutOfBudget)
 	}
 	return true, nil
 }
 
-// afford takes a repetition of the budget.
-func (r *run) afford() bool {
-	if r.taken = r.cfg.Budget.Take(); !r.taken {
-		r.emit(event.Event{Kind: event.BudgetSpent, Attempt: r.step.Attempt + 1, Err: r.step.Err})
+// affordable reports whether the budget has a repetition at present.
+func (r *run) affordable() bool {
+	if r.cfg.Budget == nil {
+		return true
 	}
-	return r.taken
+	s := r.cfg.Budget.State()
+	if s.Repetitions >= s.Most {
+		r.outOfBudget()
+		return false
+	}
+	return true
+}
+
+func (r *run) outOfBudget() {
+	r.emit(event.Event{Kind: event.BudgetSpent, Attempt: r.step.Attempt + 1, Err: r.step.Err})
 }
 
 // over is the error of a call whose last attempt is not repeated.
