@@ -604,3 +604,22 @@ func TestCacheUnderLoad(t *testing.T) {
 	want(t, "healthy", r, 5)
 	wantErr(t, "healthy", err)
 }
+
+// TestCacheFollowerPrefersTheOutcome: a leader's context may end with its call, and
+// select takes either.
+func TestCacheFollowerPrefersTheOutcome(t *testing.T) {
+	x := must(NewCache(CacheConfig[string, int]{}))
+	leader, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		f := &flight[int]{leader: leader, done: make(chan struct{}), err: errBoom}
+		close(f.done)
+		if !x.follow(t.Context(), f) {
+			t.Fatal("an outcome that is there is not shared, and the call made once more")
+		}
+		f.again = true
+		if x.follow(t.Context(), f) {
+			t.Fatal("an outcome is shared that is the leader's alone")
+		}
+	}
+}

@@ -60,6 +60,11 @@ func (x *Cache[K, R]) follow(ctx context.Context, f *flight[R]) bool {
 		return false
 	case <-f.leader.Done():
 	}
+	select { // the leader's context may have ended with its call, and select takes either
+	case <-f.done:
+		return !f.again
+	default:
+	}
 	if !x.isStoring(f) {
 		return false // join finds the leader gone
 	}
