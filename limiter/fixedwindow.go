@@ -158,15 +158,17 @@ func (w *FixedWindow) Wait(now time.Time, key string, n int) time.Duration {
 	t := w.at(now)
 	e := w.keys.index[key]
 	s := w.view(t, e)
+	room := uint64(0)
+	if e == nil {
+		room = w.keys.room(t)
+	}
 	switch {
 	case n < 1:
 		return 0
-	case int64(n) > max(w.limit, s.left):
+	case int64(n) > max(w.limit, s.left), room > 0 && int64(n) > w.limit: // there is room in a later window only
 		return Never
-	case e == nil:
-		return wait(max(w.keys.room(t), w.wait(t, s, int64(n))))
 	}
-	return wait(w.wait(t, s, int64(n)))
+	return wait(max(room, w.wait(t, s, int64(n))))
 }
 
 // Take takes n permits of key. Of a key for which Wait has found no room nothing

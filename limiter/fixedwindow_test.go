@@ -151,6 +151,23 @@ func TestFixedWindowSetLimit(t *testing.T) {
 	}
 }
 
+// A key without room waits for the next window, which has the limit as it is now.
+func TestFixedWindowTellsNeverOfALoweredLimit(t *testing.T) {
+	w := newFixedWindow(t, FixedWindowConfig{Limit: 5, Period: time.Second, MaxKeys: 1})
+	w.Take(epoch, "x", 1)
+	if err := w.SetLimit(epoch, 1); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]time.Duration{1: time.Second, 2: Never} {
+		if d := w.Wait(epoch, "y", n); d != want {
+			t.Errorf("%d permits in %v, want %v", n, d, want)
+		}
+	}
+	if d := w.Wait(epoch, "x", 4); d != 0 { // its window has what it had
+		t.Errorf("4 permits of the key in use in %v", d)
+	}
+}
+
 func TestFixedWindowSteps(t *testing.T) {
 	at := func(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
 	w := newFixedWindow(t, FixedWindowConfig{Limit: 4, Period: time.Second, MaxWait: 3 * time.Second})
