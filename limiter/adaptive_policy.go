@@ -36,8 +36,8 @@ type ConcurrencyPolicyConfig struct {
 	// further in; nil as a replacement is success. nil: errors stay as they are.
 	OnError func(error) error
 
-	// OnEvent hears of LimitRefused (Delay: RetryAfter of Err). It is called under
-	// no lock, and waited for. A panic in it is dropped. nil: nobody does.
+	// OnEvent hears of LimitRefused, without a Delay: nobody knows when calls end. It is
+	// called under no lock, and waited for. A panic in it is dropped. nil: nobody does.
 	OnEvent func(event.Event)
 }
 
@@ -138,14 +138,14 @@ func (p *ConcurrencyPolicy) enter(c *policy.Call) error {
 func (p *ConcurrencyPolicy) ask(now time.Time) (*waiter, *LimitedError) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch wait := p.core.Wait(now, "", 1); {
-	case wait == 0: // then nobody waits: room is given away as soon as there is some
+	switch {
+	case p.core.Wait(now, "", 1) == 0: // then nobody waits: room is given away as soon as there is some
 		p.core.Take(now, "", 1)
 		return nil, nil
 	case p.cfg.MaxWait == 0:
-		return nil, refuse(NoPermits, wait, "")
+		return nil, refuse(NoPermits, 0, "") // nobody knows when calls end
 	case float64(p.queue.Len()) >= p.cfg.Queue*p.core.limit:
-		return nil, refuse(QueueFull, wait, "")
+		return nil, refuse(QueueFull, 0, "")
 	}
 	w := &waiter{admitted: make(chan struct{})}
 	w.place = p.queue.PushBack(w)
@@ -172,7 +172,7 @@ func (p *ConcurrencyPolicy) stand(ctx context.Context, w *waiter) error {
 	case ended:
 		return endOf(ctx)
 	case !admitted:
-		return tellRefused(p.cfg.OnEvent, p.cfg.Name, refuse(TooLate, p.core.again, ""))
+		return tellRefused(p.cfg.OnEvent, p.cfg.Name, refuse(TooLate, 0, ""))
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func TestOverloadLayersTellOfRefusalsAndMapErrors(t *testing.T) {
 			}
 		}
 		e, ok := errors.AsType[*LimitedError](err)
-		if !ok || !errors.Is(err, own) || e.Reason != NoPermits || e.After <= 0 {
+		if !ok || !errors.Is(err, own) || e.Reason != NoPermits || (e.After > 0) != (name == "throttle") {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if len(heard) != 1 || heard[0].Kind != event.LimitRefused || heard[0].Name != "acme" || heard[0].Err != error(e) || heard[0].Delay != e.After {
