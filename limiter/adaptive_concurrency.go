@@ -50,8 +50,8 @@ type AdaptiveConcurrencyConfig struct {
 // the call ended; and before it Accepted or Refused, if the call succeeded or failed
 // for overload. What failed otherwise is only released. Keys are ignored.
 //
-// A governor does not call Release: AdaptiveConcurrency is for an owner that does,
-// as a ConcurrencyPolicy. It has no lock. Methods are O(1) and allocate nothing.
+// A governor, a Shared and a ConcurrencyPolicy call Release. An AdaptiveConcurrency
+// belongs to one owner and has no lock. Methods are O(1) and allocate nothing.
 type AdaptiveConcurrency struct {
 	least, most, tolerance float64
 	again                  time.Duration
