@@ -48,7 +48,8 @@ type Limit struct {
 	// Quota is how many permits there are per Per: 1 up to 1e9.
 	Quota int64
 
-	// Per is the length of the vendor's window: 1 ms up to 31 days.
+	// Per is the length of the vendor's window: 1 ms up to 31 days; of a Window whole
+	// microseconds, since the windows are those of every engine's clock.
 	Per time.Duration
 
 	// Burst is how many permits a full Bucket holds, at most Quota. 0 means 1 % of
@@ -83,6 +84,8 @@ func (l Limit) Check() error {
 		return bad("Quota", l.Quota, "1 up to 1e9")
 	case l.Per < time.Millisecond || l.Per > 31*24*time.Hour:
 		return bad("Per", l.Per, "1ms up to 744h")
+	case l.Kind == Window && l.Per%time.Microsecond != 0:
+		return bad("Per", l.Per, "whole microseconds of a Window")
 	case l.Burst < 0 || l.Burst > l.Quota || l.Burst > 0 && l.Kind != Bucket:
 		return bad("Burst", l.Burst, "0 up to Quota, of a Bucket alone")
 	case l.Lease < 0 || l.Lease > l.Per || l.Lease > 0 && l.Kind != Bucket:

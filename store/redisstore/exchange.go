@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,11 +20,6 @@ import (
 func (s *Store) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
 	if err := store.CheckExchange(node, items); err != nil {
 		return nil, err
-	}
-	for i := range items {
-		if err := s.check(&items[i]); err != nil {
-			return nil, err
-		}
 	}
 	if err := s.begin(ctx); err != nil {
 		return nil, err
@@ -142,19 +136,6 @@ func definite(err error) bool {
 	return errors.Is(err, store.ErrNotExecuted) || errors.Is(err, store.ErrInvalid)
 }
 
-// check refuses what the script has no room for.
-func (s *Store) check(it *store.Item) error {
-	if len(it.Epoch) > maxEpoch {
-		return fmt.Errorf("%w: Item.Epoch has %d bytes", store.ErrInvalid, len(it.Epoch))
-	}
-	for _, l := range it.Limits {
-		if l.Kind == store.Window && l.Per%time.Microsecond != 0 {
-			return fmt.Errorf("%w: Limit.Per of a Window is %v, want whole microseconds", store.ErrInvalid, l.Per)
-		}
-	}
-	return nil
-}
-
 // prepared is what the requests for one key mostly have in common: strings, boxed
 // once. It does not change.
 type prepared struct {
@@ -177,7 +158,7 @@ func (s *Store) prepare(it *store.Item) *prepared {
 	}
 	epoch := strings.Clone(it.Epoch) // which may be a part of a long reply
 	belief := []byte("-")
-	if isWord(epoch) { // else none of ours
+	if isWord(epoch) && len(epoch) <= maxEpoch { // else none of ours
 		belief = []byte(epoch)
 	}
 	belief = append(strconv.AppendUint(append(belief, ' '), it.Version, 10), ' ')

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,6 +117,14 @@ var controls = []struct {
 	{check: "AnOlderRequestIsStale", what: "executes older requests", breaks: func(b *broken) { b.before = seqs() }},
 	{check: "NonsenseIsInvalidAndNotExecuted", what: "makes sense of it", breaks: func(b *broken) {
 		b.before = func(_ *store.Node, it *store.Item) { it.Want = max(0, it.Want) }
+	}},
+	{check: "NonsenseIsInvalidAndNotExecuted", what: "rounds windows to its clock", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) {
+			it.Limits = slices.Clone(it.Limits)
+			for i := range it.Limits {
+				it.Limits[i].Per = it.Limits[i].Per.Truncate(time.Microsecond)
+			}
+		}
 	}},
 	{check: "NonsenseIsInvalidAndNotExecuted", what: "executes what comes before it", breaks: func(b *broken) {
 		b.exchange = func(m *store.Memory, ctx context.Context, n store.Node, items []store.Item) (as []store.Answer, err error) {

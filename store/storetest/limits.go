@@ -40,6 +40,9 @@ func nonsense(c *check) {
 		{bad(func(it *store.Item) { it.Limits = []store.Limit{{Kind: 9, Quota: 1, Per: time.Second}} })},
 		{bad(func(it *store.Item) { it.Limits = []store.Limit{{Quota: 1, Per: time.Second, Burst: 1}} })},
 		{bad(func(it *store.Item) { it.Limits = []store.Limit{{Quota: 1, Per: time.Microsecond}} })},
+		{bad(func(it *store.Item) {
+			it.Limits = []store.Limit{{Kind: store.Window, Quota: 1, Per: time.Second / 3}}
+		})},
 		{good, bad(func(it *store.Item) { it.Want = -1 })},
 		make([]store.Item, store.MaxItems+1),
 	} {
