@@ -22,6 +22,7 @@ type cell struct {
 	begun   int64 // when it was sent first
 	lost    bool  // the store answers, but not about this key
 	pause   int64 // then, it is not asked before
+	suspect bool  // what was sent was invalid: it is sent by itself
 	fresh   int64 // when the last item was sent first whose answer was taken; -1: too long ago
 
 	// Of permits. What is taken comes from the lease that ends first.
@@ -31,6 +32,7 @@ type cell struct {
 	open     int64 // taken and not settled
 	stale    int64 // of those, from before the last grant
 	usedEnd  int64 // when the first of the leases ends that the others are of
+	givenEnd int64 // when the first of the leases ends that were to be returned last
 	need     int   // somebody waits for so many; 0: nobody
 	neededAt int64 // when somebody said so last; others may have asked for less since
 	retryAt  int64 // before, the store has none

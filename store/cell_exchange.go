@@ -128,19 +128,42 @@ func (s *Syncer) probePatience() int64 {
 }
 
 // failed is what follows an exchange without an answer. The item is sent again, by
-// the same number, since it may have been executed; but not what is invalid.
+// the same number, since it may have been executed; but not what is invalid, which was
+// not: what it was to say the next one says.
 func (c *cell) failed(now int64, err error) {
 	c.fresh = -1
 	if errors.Is(err, ErrInvalid) {
-		c.pending = nil
+		c.unsaid(now)
 	}
 }
 
-// alone is what follows an exchange that failed for c and not for others: as if the
-// store were lost for this key.
+// unsaid takes back what the pending item was to say, which nobody has heard. Permits
+// that it was to return are still charged to this process: as long as the first of them
+// can be used they can be returned, and after that the store would take others for them.
+func (c *cell) unsaid(now int64) {
+	it := c.pending
+	c.pending = nil
+	c.debt += it.Debt
+	if it.Returned > 0 && c.givenEnd > now {
+		c.grant(lease{it.Returned, c.givenEnd})
+	}
+	c.passed = c.passed || it.Probe == ProbePassed
+	if c.member != nil {
+		c.member.unsaid(it, c.begun)
+	}
+	c.rest(now)
+}
+
+// rest has c not exchanged for a while.
+func (c *cell) rest(now int64) {
+	c.pause = now + int64(c.s.cfg.Interval/2) + rand.Int64N(int64(c.s.cfg.Interval/2))
+}
+
+// alone is what follows an exchange that failed for c, and need not for others: as if
+// the store were lost for this key.
 func (c *cell) alone(now int64, err error) (after []func()) {
 	c.failed(now, err)
-	c.pause = now + int64(c.s.cfg.Interval/2) + rand.Int64N(int64(c.s.cfg.Interval/2))
+	c.rest(now)
 	if c.lost {
 		return nil
 	}
@@ -151,15 +174,22 @@ func (c *cell) alone(now int64, err error) (after []func()) {
 
 // answered takes an answer to it.
 func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
-	c.pending, c.pause = nil, 0
+	c.pause, c.suspect = 0, false
 	if c.lost {
 		c.lost = false
 		name := c.governs()
 		after = append(after, func() { c.s.tell(slog.LevelInfo, event.StoreBack, name, c.key, nil) })
 		after = append(after, c.wake()...)
 	}
-	if a.Stale || !a.sane(it) {
+	if a.Stale {
 		c.fresh = -1
+		c.unsaid(now)
+		return after
+	}
+	c.pending = nil
+	if !a.sane(it) { // it was executed, perhaps
+		c.fresh = -1
+		c.rest(now)
 		return after
 	}
 	c.fresh = c.begun

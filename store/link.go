@@ -175,6 +175,27 @@ func (l *link) say(it *Item, now int64) {
 	}
 }
 
+// unsaid takes back what it, of begun, was to say and nobody has heard. What this process
+// has heard since is newer: a cooldown that has come, and one that was cleared.
+func (l *link) unsaid(it *Item, begun int64) {
+	for _, cool := range it.Cool {
+		if _, newer := l.tell[cool.Scope]; !newer && !slices.Contains(l.clear, cool.Scope) {
+			l.tell[cool.Scope] = begun + int64(cool.For)
+		}
+	}
+	for _, scope := range it.Clear {
+		if _, newer := l.tell[scope]; !newer && !slices.Contains(l.clear, scope) && len(l.clear) < MaxScopes {
+			l.clear = append(l.clear, scope)
+		}
+	}
+	for _, known := range it.Known {
+		if l.again == nil {
+			l.again = make(map[string]bool)
+		}
+		l.again[known.Scope] = true // if it is known still
+	}
+}
+
 // hear takes what the store says, and returns what tells the governors.
 func (l *link) hear(a *Answer, sent, now int64) (after []func()) {
 	for _, cd := range a.Cooldowns {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -41,7 +42,7 @@ func (s *Syncer) begin() (next int64) {
 		var items []Item
 		for len(batch) < MaxItems {
 			c := s.due.first()
-			if c == nil || c.due > now {
+			if c == nil || c.due > now || c.suspect && len(batch) > 0 {
 				break
 			}
 			s.due.remove(c)
@@ -52,6 +53,9 @@ func (s *Syncer) begin() (next int64) {
 			c.busy = true
 			batch = append(batch, c)
 			items = append(items, *c.item(now))
+			if c.suspect {
+				break
+			}
 		}
 		if len(batch) == 0 {
 			if c := s.due.first(); c != nil {
@@ -109,6 +113,11 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 	for i, c := range batch {
 		c.busy = false
 		switch {
+		case errors.Is(err, ErrInvalid):
+			// It says nothing of the store, which may be there for all but the one that is
+			// at fault: that is found out by sending each by itself until it is answered.
+			c.suspect = true
+			after = append(after, c.alone(now, err)...)
 		case err != nil:
 			c.failed(now, err)
 		case answers[i].Err != nil: // what others got says that the store is there
@@ -121,7 +130,9 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 		}
 		s.plan(c, c.next(now))
 	}
-	after = append(after, s.mood(err, now)...)
+	if !errors.Is(err, ErrInvalid) {
+		after = append(after, s.mood(err, now)...)
+	}
 	s.mu.Unlock()
 	for _, f := range after {
 		f()
