@@ -14,7 +14,10 @@ type Item struct {
 	// them or to none. The first who comes with a Version, larger than the one
 	// before, sets the limits; who comes with another gets permits by those that
 	// are set. A limit that is lowered counts at once, charged with what was taken;
-	// one that is raised when a Per (of a Window: its window) is over; if the number of limits
+	// one that is raised when a Per is over (of a Window: its window; of a Bucket: a Per
+	// and its Lease and Transit). A shorter Lease or Transit is more of a limit, too, but
+	// for how long a grant may be used, which counts at once; a longer one is less. Until
+	// what is more counts, the smaller Burst does, at the slower pace. If the number of limits
 	// or a Kind or Per differs, all permits count as taken at that moment.
 	Limits  []Limit
 	Version uint64

@@ -141,17 +141,56 @@ func (l Limit) Step() time.Duration {
 // Per+Lease+Transit. Meanwhile the schedule went by no more than W-1ns+Depth, which
 // is at most W + Burst*W/m with m = Quota+1-Burst, and each permit took more than
 // W/m of it: so there were less than m+Burst = Quota+1.
+//
+// When the limit changes the schedule stays ahead by as many permits (repaced). So what is
+// granted in some time is no more than the Burst of the last limit, and for each limit its
+// m/W times as long as it was in force. One that has no more Quota and Burst, and no less
+// Lease and Transit, than that before comes into force at once: its W is no less, and the
+// grants of a window lie within less than the first W of theirs, in which no m/W makes
+// more than its m; nor is the last Burst more than those before. So there were less than
+// the largest m+Burst of them. Any other one comes into force a W later: a window that
+// has some of its grants has none of those before the change. Until then the smaller
+// Burst counts, at the slower m/W and with the longer W, which comes at once (both).
 func (l Limit) Charge(n int64) time.Duration { return time.Duration(l.spread(n) + 1) }
 
 // Depth is how far the schedule of a filled Bucket may be ahead. See Charge.
 func (l Limit) Depth() time.Duration { return time.Duration(l.spread(l.Burst) + 1) }
 
 func (l Limit) spread(n int64) int64 {
-	hi, lo := bits.Mul64(uint64(n), uint64(l.Per+l.Lease+l.Transit))
-	m := uint64(l.Quota + 1 - l.Burst)
+	hi, lo := bits.Mul64(uint64(n), uint64(l.span()))
+	m := uint64(l.rest())
 	if hi >= m {
 		return 1 << 61
 	}
 	q, _ := bits.Div64(hi, lo, m)
 	return int64(min(q, 1<<61))
+}
+
+// span and rest are the W and m of Charge.
+func (l Limit) span() int64 { return int64(l.Per + l.Lease + l.Transit) }
+func (l Limit) rest() int64 { return l.Quota + 1 - l.Burst }
+
+// repaced is how far a schedule of m is ahead that has as many permits to come as one of
+// l, a filled limit like it, that is ahead by d. It is rounded up, by more than the
+// arithmetic may err.
+func (l Limit) repaced(d int64, m Limit) int64 {
+	if l.span() == m.span() && l.rest() == m.rest() {
+		return d
+	}
+	pace := float64(m.span()) * float64(l.rest()) / (float64(l.span()) * float64(m.rest()))
+	to := float64(d) * pace
+	return int64(min(1<<61, to+to/(1<<50)+8))
+}
+
+// both is the filled limit that grants nothing that l or m, of its Kind and Per, would
+// not: their smaller burst at the slower of their paces.
+func (l Limit) both(m Limit) Limit {
+	b := l
+	b.Lease, b.Transit = max(l.Lease, m.Lease), max(l.Transit, m.Transit)
+	if b.Burst = min(l.Burst, m.Burst); l.Kind == Bucket {
+		b.Quota = b.Burst - 1 + min(l.rest(), m.rest())
+	} else {
+		b.Quota = min(l.Quota, m.Quota)
+	}
+	return b
 }

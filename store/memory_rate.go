@@ -16,6 +16,9 @@ type counted struct {
 // roll brings c up to now.
 func (c *counted) roll(now int64) {
 	if c.at != 0 && now >= c.at {
+		if c.full > c.at {
+			c.full = c.at + c.limit.repaced(c.full-c.at, c.next)
+		}
 		c.limit, c.at = c.next, 0
 	}
 	step := now / int64(c.limit.Step())
@@ -63,6 +66,9 @@ func (c *counted) end() int64 { return (c.step + 1) * int64(c.limit.Step()) }
 // valid is how long a grant of now may be used.
 func (c *counted) valid(now int64) int64 {
 	if c.limit.Kind == Bucket {
+		if c.at != 0 {
+			return int64(c.next.Lease)
+		}
 		return int64(c.limit.Lease)
 	}
 	return c.end() - int64(c.limit.Transit) - now
@@ -118,25 +124,26 @@ func (c *counted) drain(now int64) {
 	c.used[i] = max(c.used[i], c.limit.Quota)
 }
 
-// set changes the limit, of the same Kind and Per, as Item.Limits says.
+// set changes the limit, of the same Kind and Per, as Item.Limits says. What is more
+// counts when no window has anything of what was granted before, at the latest; what is
+// less at once: until then the smaller of both limits is in force.
 func (c *counted) set(now int64, l Limit) {
-	c.at = 0
-	if l.Kind == Bucket {
-		// What counts now are permits: at the new pace they take as long.
-		if old, pace := c.limit.Charge(1), l.Charge(1); pace > old && c.full > now {
-			c.full = now + int64(min(1<<61, float64(c.full-now)*float64(pace)/float64(old)+1))
+	old := c.limit
+	c.at, c.limit = 0, l
+	if l.Quota > old.Quota || l.Burst > old.Burst || l.Lease < old.Lease || l.Transit < old.Transit {
+		c.limit = old.both(l)
+		switch c.next = l; l.Kind {
+		case Bucket:
+			c.at = now + c.limit.span()
+		case Sliding:
+			c.at = now + int64(l.Per)
+		case Window:
+			c.at = c.end()
 		}
 	}
-	if l.Quota <= c.limit.Quota && l.Burst <= c.limit.Burst && l.Lease <= c.limit.Lease && l.Transit >= c.limit.Transit {
-		c.limit = l
-		return
+	if c.full > now {
+		c.full = now + old.repaced(c.full-now, c.limit)
 	}
-	c.next, c.at = l, now+int64(l.Per)
-	if l.Kind == Window {
-		c.at = c.end()
-	}
-	c.limit.Quota = min(c.limit.Quota, l.Quota)
-	c.limit.Burst = min(c.limit.Burst, l.Burst, c.limit.Quota)
 }
 
 // idle reports whether nothing that was taken counts any more.

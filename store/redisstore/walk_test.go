@@ -63,6 +63,12 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 		if one(400) {
 			version++
 			l.Quota += few() - 1
+			if l.Kind == store.Bucket {
+				l.Burst, l.Lease = 1+r.Int64N(l.Quota), duration(l.Per)
+			}
+			if one(2) {
+				l.Transit = duration(l.Per / store.Segments / 2)
+			}
 			it.Limits, it.Version = []store.Limit{l}, version
 		}
 		if one(50) && version > 1 {

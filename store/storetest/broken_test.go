@@ -196,6 +196,20 @@ var controls = []struct {
 	{check: "ARaisedLimitCountsLater", what: "never raises", breaks: func(b *broken) {
 		b.before = func(_ *store.Node, it *store.Item) { it.Version = 1 }
 	}},
+	{check: "AChangedBucketKeepsItsQuota", what: "begins full", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) { it.Key = store.KeyFor(it.Key, fmt.Sprint(it.Version)) }
+		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Key = it.Key }
+	}},
+	{check: "AChangedBucketKeepsItsQuota", what: "has leases that outlive a change", breaks: func(b *broken) {
+		b.after = func(_ store.Node, it store.Item, a *store.Answer) {
+			if it.Version == 1 {
+				a.ValidFor = max(a.ValidFor, time.Second)
+			}
+		}
+	}},
+	{check: "ChangesOfABucketDoNotAddUp", what: "counts what was taken at each pace", breaks: func(b *broken) {
+		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.RetryAfter <<= it.Version }
+	}},
 	{check: "AnotherShapeOfLimitsBeginsEmpty", what: "begins full", breaks: func(b *broken) {
 		b.before = func(_ *store.Node, it *store.Item) {
 			it.Key = store.KeyFor(it.Key, fmt.Sprint(it.Version))

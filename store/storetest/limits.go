@@ -148,6 +148,97 @@ func (c *check) raisedIn(kind store.Kind, per time.Duration) bool {
 	return true
 }
 
+// changedBucket changes Burst and Lease, and not the quota, while all is taken that there
+// is, and used at once, or when it is worst: at the change.
+func changedBucket(c *check) {
+	bucket := func(burst int64, lease time.Duration) store.Limit {
+		return store.Limit{Kind: store.Bucket, Quota: 100, Per: time.Second, Burst: burst, Lease: lease, Transit: -1}
+	}
+	short, long := 50*time.Millisecond, time.Second
+	changes := []struct {
+		name    string
+		limits  [2]store.Limit
+		key     string
+		granted []grant
+	}{
+		{name: "a larger Burst", limits: [2]store.Limit{bucket(2, short), bucket(90, short)}},
+		{name: "a smaller Burst", limits: [2]store.Limit{bucket(90, short), bucket(2, short)}},
+		{name: "a longer Lease", limits: [2]store.Limit{bucket(50, short), bucket(50, long)}},
+		{name: "a shorter Lease", limits: [2]store.Limit{bucket(2, long), bucket(2, short)}},
+		{name: "a shorter Lease, of a Burst", limits: [2]store.Limit{bucket(50, long), bucket(50, short)}},
+	}
+	n := store.NewNode()
+	for i := range changes {
+		changes[i].key = newKey()
+	}
+	begun, changed := time.Now(), time.Time{}
+	for time.Since(begun) < 5*time.Second {
+		version := 0
+		if time.Since(begun) > 3*time.Second/2 {
+			if version = 1; changed.IsZero() {
+				changed = time.Now()
+			}
+		}
+		for i := range changes {
+			ch := &changes[i]
+			it := limited(100, ch.limits[version])
+			it.Key, it.Version = ch.key, uint64(1+version)
+			sent := time.Now()
+			a := c.ask(n, it)
+			g := grant{a.Granted, time.Now(), sent.Add(a.ValidFor - 1)}
+			if a.Granted > 0 && g.from.Before(g.to) {
+				ch.granted = append(ch.granted, g)
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for _, ch := range changes {
+		var atOnce, late History
+		for _, g := range ch.granted {
+			atOnce.Use(g.from, g.n)
+			at := g.from
+			if at.Before(changed) { // at the change, if it may
+				if at = changed; at.After(g.to) {
+					at = g.to
+				}
+			}
+			late.Use(at, g.n)
+		}
+		for _, h := range []*History{&atOnce, &late} {
+			if err := h.Check(ch.limits[0]); err != nil {
+				c.Errorf("%s: %v", ch.name, err)
+			}
+		}
+	}
+}
+
+// grant is permits that may be used from when they arrived to their end.
+type grant struct {
+	n        int64
+	from, to time.Time
+}
+
+// changesDoNotAddUp changes a Burst there and back: who waits does not wait for longer
+// each time.
+func changesDoNotAddUp(c *check) {
+	l := store.Limit{Kind: store.Bucket, Quota: 100, Per: time.Second, Burst: 2}
+	high := l
+	high.Burst = 90
+	n := store.NewNode()
+	for version := range uint64(20) {
+		it := limited(100, l)
+		if version%2 == 1 {
+			it.Limits[0] = high
+		}
+		it.Version = 1 + version
+		c.ask(n, it)
+		if a := c.ask(n, it); a.RetryAfter > high.Fill().Depth()+l.Per {
+			c.Errorf("after %d changes of a Burst there is nothing for %v", version, a.RetryAfter)
+			return
+		}
+	}
+}
+
 func reshaped(c *check) {
 	l := long(10)
 	n := nodes(2)

@@ -94,6 +94,8 @@ var checks = []struct {
 	{"DebtIsCharged", debtIsCharged},
 	{"ALoweredLimitCountsAtOnce", lowered},
 	{"ARaisedLimitCountsLater", raised},
+	{"AChangedBucketKeepsItsQuota", changedBucket},
+	{"ChangesOfABucketDoNotAddUp", changesDoNotAddUp},
 	{"AnotherShapeOfLimitsBeginsEmpty", reshaped},
 	{"AnOlderVersionIsTold", olderVersion},
 	{"EqualNodesGetEqualShares", equalShares},

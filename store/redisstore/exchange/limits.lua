@@ -119,9 +119,11 @@ if not fresh then
 	if probeends > now + 2 * BACK then garbage('p') end
 end
 
-local function charged(c, count)
-	return spread(c[PER] + c[LEASE] + c[TRANSIT], c[QUOTA] + 1 - c[BURST], count) + 1
-end
+-- span and rest are W and m of store.Limit.Charge.
+local function span(c) return c[PER] + c[LEASE] + c[TRANSIT] end
+local function rest(c) return c[QUOTA] + 1 - c[BURST] end
+
+local function charged(c, count) return spread(span(c), rest(c), count) + 1 end
 
 local function depth(c) return charged(c, c[BURST]) end
 
@@ -132,10 +134,23 @@ end
 
 local function slot(c, s) return USED + s % (SEGMENTS + 1) end
 
+-- becomes has other numbers count from at on. A bucket's schedule is ahead by as many
+-- permits as before: see store.Limit.repaced.
+local function becomes(c, at, quota, burst, lease, transit)
+	local w, m = span(c), rest(c)
+	c[QUOTA], c[BURST], c[LEASE], c[TRANSIT] = quota, burst, lease, transit
+	if c[KIND] ~= BUCKET or w == span(c) and m == rest(c) then return end
+	local d = max(0, c[AHEAD] - min(CAP, max(0, at - c[ASOF]) * 1000))
+	if d > 0 then
+		local to = d * (span(c) * m / (w * rest(c)))
+		c[AHEAD], c[ASOF] = min(CAP, ceil(to + to / 1125899906842624) + 8), max(at, c[ASOF])
+	end
+end
+
 -- roll brings c up to at.
 local function roll(c, at)
 	if c[RAISE] ~= 0 and at >= c[RAISE] then
-		c[QUOTA], c[BURST], c[LEASE], c[TRANSIT] = c[NEXT], c[NEXT + 1], c[NEXT + 2], c[NEXT + 3]
+		becomes(c, c[RAISE], c[NEXT], c[NEXT + 1], c[NEXT + 2], c[NEXT + 3])
 		for i = NEXT, RAISE do c[i] = 0 end
 	end
 	if c[KIND] == BUCKET then return end
@@ -160,7 +175,7 @@ local function ending(c) return (c[STEP] + 1) * step(c) end
 
 -- valid is for how long a grant of now may be used, rounded down.
 local function valid(c)
-	if c[KIND] == BUCKET then return floor(c[LEASE] / 1000) end
+	if c[KIND] == BUCKET then return floor((c[RAISE] ~= 0 and c[NEXT + 2] or c[LEASE]) / 1000) end
 	return ending(c) - ceil(c[TRANSIT] / 1000) - now
 end
 
@@ -169,7 +184,7 @@ local function available(c)
 		if valid(c) <= 0 then return 0 end
 		return max(0, c[QUOTA] - taken(c))
 	end
-	return most(c[PER] + c[LEASE] + c[TRANSIT], c[QUOTA] + 1 - c[BURST], c[BURST], ahead(c))
+	return most(span(c), rest(c), c[BURST], ahead(c))
 end
 
 -- when is when count more could be granted, if nobody takes any until then but who is
