@@ -18,7 +18,8 @@ type Item struct {
 	// and its Lease and Transit). A shorter Lease or Transit is more of a limit, too, but
 	// for how long a grant may be used, which counts at once; a longer one is less. Until
 	// what is more counts, the smaller Burst does, at the slower pace. If the number of limits
-	// or a Kind or Per differs, all permits count as taken at that moment.
+	// or a Kind or Per differs, all permits count as taken when what was granted before can
+	// be used no more: no window has some of both.
 	Limits  []Limit
 	Version uint64
 
@@ -138,7 +139,7 @@ type Answer struct {
 
 	// RetryAfter is how long to wait before asking for permits again, when fewer
 	// were granted than wanted: until there will be some, or until others, who are
-	// about to come, have had their part. 0: ask when some are needed.
+	// about to come, have had their part. 0: ask when some are needed. At most MaxCool.
 	RetryAfter time.Duration
 
 	// Limits are those in force, when they are not the item's; Version is theirs.

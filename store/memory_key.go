@@ -13,6 +13,10 @@ type resource struct {
 	version uint64
 	drained bool // limits that are set now begin drained
 
+	// lent is until when something may be in use that was granted under limits of another
+	// shape than those there are: they begin drained then. It is whole microseconds.
+	lent int64
+
 	round int64 // of member.got
 
 	cools []cooled
@@ -87,6 +91,7 @@ func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer,
 	r.giveBack(now, n, it)
 	tell = r.probe(now, in, node, n, it, &a) || tell
 	r.grant(now, n, it, &a)
+	a.RetryAfter = min(a.RetryAfter, MaxCool) // then it is told the rest
 	r.describe(now, in, it, &a)
 	a.Nodes = len(r.nodes)
 	n.answer, n.at = a, now
@@ -148,12 +153,24 @@ func (r *resource) setLimits(now int64, it *Item) (changed bool) {
 	if alike {
 		for i, l := range asked {
 			r.limits[i].roll(now)
-			r.limits[i].set(now, l.Fill())
+			r.limits[i].set(now, r.lent, l.Fill())
 		}
 	} else {
+		if !first {
+			// A grant is of all limits, and ends with the first of them.
+			ends := int64(never)
+			for _, c := range r.limits {
+				ends = min(ends, c.lends(now))
+			}
+			r.lent = max(r.lent, (ends+999)/1000*1000)
+		}
 		r.limits = nil
 		for _, l := range asked {
-			r.limits = append(r.limits, newCounted(now, l.Fill(), r.drained || !first))
+			c := newCounted(now, l.Fill(), r.drained)
+			if !first {
+				c.follow(r.lent)
+			}
+			r.limits = append(r.limits, c)
 		}
 		for _, n := range r.nodes {
 			n.open = 0

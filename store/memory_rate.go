@@ -110,13 +110,13 @@ func (c *counted) charge(now, n int64) {
 	}
 }
 
-// drain counts all permits as taken.
-func (c *counted) drain(now int64) {
-	c.roll(now)
+// drain counts all permits as taken at at, which may be to come.
+func (c *counted) drain(at int64) {
+	c.roll(at)
 	i := int64(0)
 	switch c.limit.Kind {
 	case Bucket:
-		c.full = max(c.full, now+int64(c.limit.Depth()))
+		c.full = max(c.full, at+int64(c.limit.Depth()))
 		return
 	case Sliding:
 		i = c.step % (Segments + 1)
@@ -124,25 +124,48 @@ func (c *counted) drain(now int64) {
 	c.used[i] = max(c.used[i], c.limit.Quota)
 }
 
+// lends is until when what was granted up to now may be in use.
+func (c *counted) lends(now int64) int64 {
+	if c.limit.Kind == Bucket {
+		return now + int64(c.limit.Lease+c.limit.Transit)
+	}
+	step := int64(c.limit.Step())
+	return (now/step + 1) * step
+}
+
+// follow counts all permits as taken that can be when what others have granted is used, for
+// the last time just before lent. A full Bucket is a Burst: the rest of its Quota comes
+// back in a Per.
+func (c *counted) follow(lent int64) {
+	if c.limit.Kind == Bucket {
+		c.drain(lent + int64(c.limit.Per))
+	} else {
+		c.drain(lent - 1)
+	}
+}
+
 // set changes the limit, of the same Kind and Per, as Item.Limits says. What is more
 // counts when no window has anything of what was granted before, at the latest; what is
 // less at once: until then the smaller of both limits is in force.
-func (c *counted) set(now int64, l Limit) {
-	old := c.limit
+func (c *counted) set(now, lent int64, l Limit) {
+	old, from := c.limit, max(now, lent)
 	c.at, c.limit = 0, l
 	if l.Quota > old.Quota || l.Burst > old.Burst || l.Lease < old.Lease || l.Transit < old.Transit {
 		c.limit = old.both(l)
 		switch c.next = l; l.Kind {
 		case Bucket:
-			c.at = now + c.limit.span()
+			c.at = from + c.limit.span()
 		case Sliding:
-			c.at = now + int64(l.Per)
+			c.at = from + int64(l.Per)
 		case Window:
 			c.at = c.end()
 		}
 	}
 	if c.full > now {
 		c.full = now + old.repaced(c.full-now, c.limit)
+	}
+	if l.Kind == Bucket && lent+int64(l.Per) > now {
+		c.follow(lent) // it is a time that it was ahead by, and not permits
 	}
 }
 

@@ -63,7 +63,7 @@ func (s *State) Idle() time.Time {
 	// A node that comes back may know a Gen, which must not begin anew, and so long
 	// a Per may be of which nobody knows what was taken.
 	const most = int64(MaxCool)
-	r, at := s.r, max(s.now, s.r.slotsFrom)
+	r, at := s.r, max(s.now, s.r.slotsFrom, s.r.lent)
 	if r.gen > 0 || r.drained {
 		at = max(at, s.now+most)
 	}

@@ -19,6 +19,7 @@ type coder struct {
 	reads bool
 	bad   bool
 	now   int64 // times are written by their distance from it
+	step  int64 // of this time steps are the last
 }
 
 func (c *coder) uint(v uint64) uint64 {
@@ -113,7 +114,20 @@ func list[T any](c *coder, s *[]T, most int, each func(*T)) {
 const huge = 1 << 60
 
 func (r *resource) code(c *coder) {
-	c.flag(&r.drained)
+	// drained is 1, and 2 says that there is lent.
+	word := 0
+	if r.drained {
+		word = 1
+	}
+	if r.lent != 0 {
+		word += 2
+	}
+	num(c, &word, 3)
+	if r.drained = word&1 == 1; word >= 2 {
+		c.time(&r.lent)
+		c.bad = c.bad || r.lent == 0 || r.lent-c.now > 3*int64(MaxCool) // more than any Per, Lease and Transit
+	}
+	c.step = max(c.now, r.lent-1)
 	c.flag(&r.probing)
 	text(c, &r.prober, 32)
 	c.time(&r.probeEnds)
@@ -161,8 +175,8 @@ func (c *counted) code(w *coder) {
 		w.bad = true // it is not filled
 	}
 	w.time(&c.full)
-	// What was executed last has brought it up to now.
-	c.step = w.now / max(1, int64(c.limit.Step()))
+	// What was executed last has brought it up to now, or to what is lent.
+	c.step = w.step / max(1, int64(c.limit.Step()))
 	for i := range c.used {
 		if c.limit.Kind == Sliding || c.limit.Kind == Window && i == 0 {
 			num(w, &c.used[i], huge)

@@ -224,3 +224,50 @@ func TestNoChangesOfABucketAddUpToMore(t *testing.T) {
 		})
 	}
 }
+
+// Limits of another shape begin when what others have granted cannot be used any more,
+// and no window of theirs has any of it.
+func TestLimitsOfAnotherShapeWaitForWhatIsLent(t *testing.T) {
+	hour := store.Limit{Kind: store.Window, Quota: 100, Per: time.Hour}
+	month := store.Limit{Kind: store.Sliding, Quota: 100, Per: store.MaxCool}
+	bucket := store.Limit{Kind: store.Bucket, Quota: 10, Per: time.Second, Burst: 1, Lease: 100 * time.Millisecond, Transit: -1}
+	minute := store.Limit{Kind: store.Bucket, Quota: 10, Per: time.Minute, Burst: 1, Lease: 30 * time.Second, Transit: -1}
+	second := store.Limit{Quota: 10, Per: time.Second}
+	for _, c := range []struct {
+		name     string
+		from, to []store.Limit
+		want     time.Duration // from the beginning of an hour
+	}{
+		{"Window, Sliding", []store.Limit{hour}, []store.Limit{second}, time.Hour + time.Second},
+		{"Window, Window", []store.Limit{hour}, []store.Limit{{Kind: store.Window, Quota: 10, Per: time.Second}}, time.Hour},
+		{"Window, Bucket", []store.Limit{hour}, []store.Limit{bucket}, time.Hour + time.Second + bucket.Fill().Charge(1)},
+		{"Bucket, Sliding", []store.Limit{minute}, []store.Limit{second}, 31 * time.Second},
+		{"the first to end, Sliding", []store.Limit{hour, minute}, []store.Limit{second}, 31 * time.Second},
+		{"one more", []store.Limit{hour}, []store.Limit{hour, second}, time.Hour + time.Second},
+		{"a month, a month", []store.Limit{month}, []store.Limit{month, month}, store.MaxCool}, // and once more
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &changing{t: t, m: memory(t)}
+				n.set(c.from...)
+				if n.ask(100).Granted == 0 {
+					t.Fatal("nothing is granted")
+				}
+				n.set(c.to...)
+				for range 3 { // and what they lend, none, changes nothing
+					if a := n.ask(1); a.Granted > 0 || a.RetryAfter != c.want {
+						t.Errorf("%d granted, and the next in %v, want none and %v", a.Granted, a.RetryAfter, c.want)
+					}
+					n.set(append(n.limits, second)...)
+					n.ask(0)
+					n.set(c.to...)
+					n.ask(0)
+				}
+				time.Sleep(c.want)
+				if a := n.ask(1); a.Granted == 0 && c.want < store.MaxCool {
+					t.Errorf("none granted then, and the next in %v", a.RetryAfter)
+				}
+			})
+		})
+	}
+}

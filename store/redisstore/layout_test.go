@@ -96,7 +96,7 @@ func TestAHashHoldsNoMoreThanItHasTo(t *testing.T) {
 	s, r := one(t)
 	day := 24 * time.Hour
 	window, sliding := store.Limit{Kind: store.Window, Quota: 10, Per: day}, store.Limit{Quota: 10, Per: 3200 * time.Millisecond}
-	bucket := store.Limit{Kind: store.Bucket, Quota: 1000, Per: time.Second}
+	bucket, brief := store.Limit{Kind: store.Bucket, Quota: 1000, Per: time.Second}, store.Limit{Kind: store.Window, Quota: 10, Per: day / 864000}
 	more := func(l store.Limit) store.Limit { l.Quota *= 2; return l }
 	for name, c := range map[string]struct {
 		limits, next []store.Limit
@@ -113,7 +113,8 @@ func TestAHashHoldsNoMoreThanItHasTo(t *testing.T) {
 		"a step and another":          {[]store.Limit{sliding}, []store.Limit{sliding}, "b m n v", "b m n t v", nil},
 		"a Sliding becomes a Window":  {[]store.Limit{sliding}, []store.Limit{{Kind: store.Window, Quota: 10, Per: sliding.Per}}, "b m n v", "b m n v", nil},
 		"a Sliding is one of two":     {[]store.Limit{sliding}, []store.Limit{sliding, window}, "b m n v", "f l1 l2 la lv m n t v", nil},
-		"a Window becomes a Sliding":  {[]store.Limit{window}, []store.Limit{sliding}, "b m n v", "b m n t v", nil}, // all of it counts as taken
+		"a Window becomes a Sliding":  {[]store.Limit{brief}, []store.Limit{sliding}, "b m n v", "b m n t v", nil}, // all of it counts as taken
+		"a Window goes on for long":   {[]store.Limit{window}, []store.Limit{sliding}, "b m n v", "b m n v", nil},  // in a step to come
 		"a raise that is taken back":  {[]store.Limit{window}, []store.Limit{window}, "b m n v", "b m n v", []store.Limit{more(window)}},
 		"a lower limit, and no raise": {[]store.Limit{more(window)}, []store.Limit{window}, "b m n v", "b m n v", nil},
 	} {

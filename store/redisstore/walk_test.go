@@ -25,6 +25,7 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 		lasts    [names]store.Item
 		version  = uint64(1)
 		at       time.Duration
+		first    = l
 		few      = func() int64 { return r.Int64N(4) }
 		one      = func(in int) bool { return r.IntN(in) == 0 }
 		scope    = func() string { return []string{"", "tenant:a", "tenant:b"}[r.IntN(3)] }
@@ -70,6 +71,17 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 				l.Transit = duration(l.Per / store.Segments / 2)
 			}
 			it.Limits, it.Version = []store.Limit{l}, version
+		}
+		if one(600) { // limits of another shape, or the first again
+			was := l
+			if l = first; one(2) {
+				l = limitsToWalk[r.IntN(len(limitsToWalk))]
+				l.Per *= time.Duration(1 + few())
+			}
+			version++
+			if it.Limits, it.Version = []store.Limit{l}, version; one(4) {
+				it.Limits = append(it.Limits, was)
+			}
 		}
 		if one(50) && version > 1 {
 			it.Version = version - 1

@@ -216,6 +216,13 @@ var controls = []struct {
 		}
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Key = it.Key }
 	}},
+	{check: "AnotherShapeOfLimitsBeginsEmpty", what: "forgets what it lent", breaks: func(b *broken) {
+		b.after = func(_ store.Node, it store.Item, a *store.Answer) {
+			if it.Version == 1 {
+				a.ValidFor += 2 * time.Second
+			}
+		}
+	}},
 	{check: "AnOlderVersionIsTold", what: "says nothing", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Limits = nil }
 	}},

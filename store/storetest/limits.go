@@ -239,24 +239,67 @@ func changesDoNotAddUp(c *check) {
 	}
 }
 
+// reshaped has limits of another shape follow while what the first granted can be used: no
+// window is to have permits of both.
 func reshaped(c *check) {
-	l := long(10)
-	n := nodes(2)
-	c.ask(n[0], limited(1, l))
-	other := store.Limit{Kind: store.Sliding, Quota: 10, Per: time.Second, Transit: -1}
-	it := limited(10, other)
-	it.Version = 2
-	start := time.Now()
-	got := c.ask(n[0], it).Granted
-	changed := time.Now() // by the store's clock it was some time before
-	got += c.drainBy(start.Add(other.Per), it, n...)
-	if got != 0 && time.Since(start) < other.Per {
-		c.Errorf("%d granted by limits of another shape, at once", got)
-	}
-	time.Sleep(time.Until(changed.Add(other.Per + other.Per/10)))
-	begun := time.Now()
-	if got := c.drain(it, n...); got < 10 || got > 10 && time.Since(begun) < other.Per {
-		c.Errorf("%d granted by limits of another shape a Per later, want 10", got)
+	per := time.Second / 4
+	for _, l := range []store.Limit{
+		{Kind: store.Window, Quota: 10, Per: time.Second, Transit: -1},
+		{Kind: store.Sliding, Quota: 10, Per: 16 * time.Second, Transit: -1},
+		{Kind: store.Bucket, Quota: 10, Per: time.Second, Lease: time.Second / 2, Transit: -1},
+	} {
+		for _, other := range []store.Limit{
+			{Kind: store.Sliding, Quota: 10, Per: per, Transit: -1},
+			{Kind: store.Window, Quota: 10, Per: per, Transit: -1},
+			{Kind: store.Bucket, Quota: 10, Per: per, Lease: per / 5, Transit: -1},
+		} {
+			if other.Kind == l.Kind && l.Kind == store.Bucket {
+				other = store.Limit{Kind: store.Sliding, Quota: 10, Per: 2 * per, Transit: -1}
+			}
+			c.key = newKey()
+			n := nodes(2)
+			sent := time.Now()
+			a := c.ask(n[0], limited(10, l))
+			for range 10 { // it was the end of a step
+				if a.Granted > 0 {
+					break
+				}
+				time.Sleep(a.RetryAfter)
+				sent = time.Now()
+				a = c.ask(n[0], limited(10, l))
+			}
+			if a.Granted == 0 {
+				c.Fatalf("%s: nothing is granted", l.Kind)
+			}
+			came := time.Now()
+			it := limited(10, other)
+			it.Version = 2
+			if other.Kind == store.Bucket { // which changes once more, to a faster pace
+				it.Limits[0].Burst = 8
+				c.ask(n[1], it)
+				it.Limits, it.Version = []store.Limit{other}, 3
+			}
+			both := sent.Add(a.ValidFor + other.Per) // a window that ends before has permits of the first
+			if other.Kind == store.Window {
+				both = sent.Add(a.ValidFor)
+			}
+			late := came.Add(a.ValidFor + 3*other.Per + 2*time.Second)
+			got := int64(0)
+			for time.Now().Before(late) {
+				more := c.drainBy(time.Now().Add(time.Millisecond), it, n...)
+				if got += more; more > 0 && time.Now().Before(both) {
+					c.Errorf("%d granted by a %s %v before it has a window for itself, after a %s", more, other.Kind, time.Until(both), l.Kind)
+					break
+				}
+				if got >= 5 {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			if got < 5 {
+				c.Errorf("%d granted by a %s, long after a %s", got, other.Kind, l.Kind)
+			}
+		}
 	}
 }
 

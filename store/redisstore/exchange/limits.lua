@@ -110,8 +110,9 @@ if h.b and (#limits ~= 1 or h.b ~= believed(limits[1], found, version, asked)) t
 
 -- Times that are further ahead than any of ours.
 if not fresh then
+	if lost > now + 3 * LONGEST then garbage('v') end -- more than any per, lease and transit
 	for i, c in ipairs(limits) do
-		if c[KIND] ~= BUCKET and c[STEP] * step(c) > now + 2 * BACK then garbage('l' .. i) end
+		if c[KIND] ~= BUCKET and c[STEP] * step(c) > max(now, lost) + 2 * BACK then garbage('l' .. i) end
 	end
 	for _, c in pairs(cools) do
 		if c.till > now + LONGEST + 2 * BACK then garbage('c:') end
@@ -219,7 +220,7 @@ local function drain(c, at)
 	roll(c, at)
 	if c[KIND] == BUCKET then
 		local since = max(-CAP, (at - now) * 1000)
-		c[AHEAD], c[ASOF] = max(ahead(c), depth(c) + since), now
+		c[AHEAD], c[ASOF] = min(TOP, max(ahead(c), depth(c) + since)), now
 		return
 	end
 	local i = USED

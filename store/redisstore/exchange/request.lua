@@ -36,8 +36,9 @@ local MEMBERSFORMAT, MEMBERS = '<I8I8I8I8I8I8I8I8I8I8I8', 11
 -- at, held, slots until, probe, its end; then seq of 20 digits.
 local BRIEFFORMAT, BRIEF = '<I8I8I8I8I8I8I8I8I8', 9
 
--- v: the layout, until when what is lost may be in use, and from when slots are handed
--- out. It begins with the layout in all of them.
+-- v: the layout, until when what is lost, or was granted under limits of another shape,
+-- may be in use, and from when slots are handed out. It begins with the layout in all of
+-- them.
 
 -- b, if there is one limit: master_replid: and the id; kind, quota, and in microseconds
 -- per, step and transit; of a Bucket also per, burst, lease and transit; then what a node

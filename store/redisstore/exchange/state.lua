@@ -155,6 +155,7 @@ if h.p then
 end
 now = max(now, last - back)
 if fresh then
+	local lent = lost - back
 	lost = witness.l
 	fence = began
 	if ours or old or deleted then -- the clock, the layout, or a hand: found now
@@ -164,6 +165,7 @@ if fresh then
 		fence = fence .. '--' .. str(now)
 	end
 	from = lost + ttl
+	lost = max(lost, lent) -- what other limits have granted goes on
 	prober, probeends = '', 0
 	for name in pairs(nodes) do drop(name) end
 	nodes, count = {}, 0

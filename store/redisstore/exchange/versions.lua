@@ -23,8 +23,9 @@ do -- Lua has room for 200 locals
 		return at + ceil((c[KIND] == BUCKET and span(c) or c[PER]) / 1000)
 	end
 
-	-- change sets another limit of the same kind and per: see store.counted.set.
-	local function change(c, l)
+	-- numbersof sets the numbers of another limit of the same kind and per: see
+	-- store.counted.set.
+	local function numbersof(c, l)
 		local quota, burst, lease, transit = l[QUOTA], l[BURST], l[LEASE], l[TRANSIT]
 		for i = NEXT, RAISE do c[i] = 0 end
 		if quota <= c[QUOTA] and burst <= c[BURST] and lease >= c[LEASE] and transit >= c[TRANSIT] then
@@ -35,12 +36,33 @@ do -- Lua has room for 200 locals
 		quota, burst, lease, transit = min(quota, c[QUOTA]), min(burst, c[BURST]), max(lease, c[LEASE]), max(transit, c[TRANSIT])
 		if c[KIND] == BUCKET then quota = burst - 1 + min(rest(l), rest(c)) end
 		becomes(c, now, quota, burst, lease, transit)
-		c[RAISE] = raises(c, now)
+		c[RAISE] = raises(c, max(now, lost))
+	end
+
+	-- change does, but for a bucket that was drained until a time to come: it stays so.
+	local function change(c, l)
+		local drained = 0
+		if c[KIND] == BUCKET then drained = min(ahead(c) - depth(c), (lost - now) * 1000 + c[PER]) end
+		numbersof(c, l)
+		if drained > 0 then c[AHEAD], c[ASOF] = min(TOP, max(ahead(c), depth(c) + drained)), now end
+	end
+
+	-- lends is until when what c has granted may be in use.
+	local function lends(c)
+		if c[KIND] == BUCKET then return now + ceil((c[LEASE] + c[TRANSIT]) / 1000) end
+		return (floor(now / step(c)) + 1) * step(c)
+	end
+
+	-- follow is a limit after others, whose grants are used for the last time just before
+	-- lost. A full bucket is a burst: the rest of its quota comes back in a per.
+	local function follow(l)
+		return new(l, l[KIND] == BUCKET and lost + ceil(l[PER] / 1000) or lost - 1)
 	end
 
 	if fresh then
 		for i, c in ipairs(limits) do
 			local l = new(c, lost)
+			if c[KIND] == BUCKET then l[AHEAD] = max(l[AHEAD], ahead(c)) end
 			if c[RAISE] ~= 0 then
 				for j = NEXT, NEXT + 3 do l[j] = c[j] end
 				l[RAISE] = raises(l, max(now, lost))
@@ -61,12 +83,19 @@ do -- Lua has room for 200 locals
 		for i = 1, #limits do
 			alike = alike and limits[i][KIND] == new_[i][KIND] and limits[i][PER] == new_[i][PER]
 		end
+		if not first and not alike then
+			-- A grant is of all limits, and ends with the first of them.
+			local ends = TOP
+			for _, c in ipairs(limits) do ends = min(ends, lends(c)) end
+			lost = max(lost, ends)
+			put('v', string.format('%d %.0f %.0f', LAYOUT, lost, from))
+		end
 		for i = 1, #new_ do
 			if alike then
 				roll(limits[i], now)
 				change(limits[i], new_[i])
 			else
-				limits[i] = new(new_[i], first and lost or max(now, lost))
+				limits[i] = first and new(new_[i], lost) or follow(new_[i])
 			end
 		end
 		for i = #limits, #new_ + 1, -1 do

@@ -63,7 +63,7 @@ end
 
 local lives, due = 86400000000, TOP -- a day
 for _, c in ipairs(limits) do
-	lives = max(lives, 10 * ceil(c[PER] / 1000))
+	lives = max(lives, max(0, lost - now) + 10 * ceil(c[PER] / 1000))
 	if c[KIND] == BUCKET then lives = max(lives, ceil(ahead(c) / 1000)) end
 	if c[RAISE] ~= 0 then due = min(due, c[RAISE]) end
 	if c[RAISE] ~= 0 and c[NEXT + 2] < c[LEASE] then due = 0 end -- leases are shorter than b has them
