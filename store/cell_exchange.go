@@ -264,7 +264,7 @@ func (a *Answer) sane(it *Item) bool {
 		ok = ok && d >= 0 && d <= most
 	}
 	for _, c := range a.Cooldowns {
-		ok = ok && c.Left >= 0 && c.Left <= most && len(c.Scope) <= 256
+		ok = ok && c.Left >= 0 && c.Left <= most && len(c.Scope) <= maxScope
 	}
 	return ok
 }

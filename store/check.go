@@ -64,8 +64,8 @@ func (it *Item) check() error {
 }
 
 func checkCooldown(scope string, d, least time.Duration) error {
-	if len(scope) > 256 {
-		return fmt.Errorf("%w: a scope of %d bytes, want up to 256", ErrInvalid, len(scope))
+	if len(scope) > maxScope {
+		return fmt.Errorf("%w: a scope of %d bytes, want up to %d", ErrInvalid, len(scope), maxScope)
 	}
 	if d < least {
 		return fmt.Errorf("%w: a cooldown of %v", ErrInvalid, d)

@@ -81,6 +81,9 @@ type Cool struct {
 // MaxCool is the longest cooldown that a store keeps.
 const MaxCool = 31 * 24 * time.Hour
 
+// maxScope is the most bytes of a scope.
+const maxScope = 256
+
 // MaxScopes is the most scopes of one key whose cooldowns a store keeps. When there are
 // more, the one that ends first is dropped.
 const MaxScopes = 64

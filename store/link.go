@@ -1,6 +1,7 @@
 package store
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type link struct {
 	tell  map[string]int64 // until when, by scope
 	clear []string
 	again map[string]bool // scopes of which the store has lost what is known
+	long  bool            // it was logged that a scope is too long to be shared
 }
 
 // cooling is a cooldown that is known here.
@@ -43,6 +45,10 @@ type cooling struct {
 // Join has g share its cooldowns with the governors of the same Name in all
 // processes: those that it learns from its vendor, and those that are cleared. What
 // others learn it is told by Learn. leave ends that; it may be called again.
+//
+// A scope whose text, the level, a colon and the key, has more than 256 bytes is not shared:
+// a store has no room for it, and by a shorter name nobody who has not met it could know it.
+// The Logger is told once.
 func (s *Syncer) Join(g Governor) (leave func()) {
 	s.mu.Lock()
 	c := s.cell(KeyFor(g.Name(), throttle.Scope{}.String()))
@@ -76,6 +82,17 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		return
 	}
 	s.mu.Lock()
+	if len(scope) > maxScope {
+		level, _, _ := strings.Cut(scope, ":")
+		first := !l.long
+		l.long = true
+		s.mu.Unlock()
+		if first {
+			s.warn("store: a cooldown is not shared, since its scope is too long", slog.String("name", e.Name),
+				slog.String("level", level), slog.Int("bytes", len(scope)), slog.Int("most", maxScope)) // its key may be a secret
+		}
+		return
+	}
 	now := s.now()
 	k := l.of(scope)
 	until := s.since(e.Until)
@@ -157,7 +174,7 @@ func (l *link) say(it *Item, now int64) {
 			break
 		}
 		delete(l.tell, scope)
-		if until > now && len(scope) <= 256 {
+		if until > now {
 			it.Cool = append(it.Cool, Cool{scope, time.Duration(min(until-now, int64(MaxCool)))})
 		}
 	}
@@ -230,7 +247,7 @@ func scopeOf(s string) (scope string, ok bool) {
 		return "", true
 	}
 	level, _, ok := strings.Cut(s, ":")
-	return s, ok && level != "" && len(s) <= 256
+	return s, ok && level != ""
 }
 
 // scopeFor is the other way round. What it does not know is the host: the safe side.

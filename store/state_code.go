@@ -146,7 +146,7 @@ func (r *resource) code(c *coder) {
 		c.bad = true
 	}
 	list(c, &r.cools, MaxScopes, func(k *cooled) {
-		text(c, &k.scope, 256)
+		text(c, &k.scope, maxScope)
 		c.time(&k.until)
 		if num(c, &k.gen, huge); k.gen > r.gen {
 			c.bad = true
@@ -206,7 +206,7 @@ func (n *member) code(c *coder) {
 	num(c, &a.Nodes, maxStateNodes)
 	list(c, &a.Limits, 8, func(l *Limit) { l.code(c) })
 	list(c, &a.Cooldowns, MaxScopes, func(k *Cooldown) {
-		text(c, &k.Scope, 256)
+		text(c, &k.Scope, maxScope)
 		num(c, &k.Left, uint64(MaxCool))
 		num(c, &k.Gen, huge)
 	})

@@ -88,8 +88,9 @@ type SyncerConfig struct {
 	MaxKeys int
 
 	// Logger gets a record when the store is lost and when it is back; when a store
-	// that knows nothing of before grants nothing at first; and when other limits are
-	// in force than this process has of the same Version. nil discards.
+	// that knows nothing of before grants nothing at first; when other limits are
+	// in force than this process has of the same Version; and when a scope is too long to
+	// be shared. nil discards.
 	Logger *slog.Logger
 
 	// OnEvent gets events StoreLost, StoreBack and Unguarded, on goroutines that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -283,6 +284,39 @@ func TestAnInvalidItemStopsNoOther(t *testing.T) {
 			if e.Source == "" || e.Source == store.Closed.String() {
 				t.Errorf("the whole store is said to be %v: %v", e.Kind, e.Err)
 			}
+		}
+	})
+}
+
+// A scope that is too long for a store is this process's alone, and that is said, once.
+func TestAScopeThatIsTooLongIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		var log lines
+		a, b := syncer(t, store.SyncerConfig{Store: m, Logger: log.logger()}), syncer(t, store.SyncerConfig{Store: m})
+		defer a.Close()
+		defer b.Close()
+		ga, gb := &listener{}, &listener{}
+		defer a.Join(ga)()
+		defer b.Join(gb)()
+		cools := func(bytes int) string {
+			scope := throttle.Scope{Level: throttle.Bucket}.String()
+			scope += strings.Repeat("x", bytes-len(scope))
+			ga.listen(event.Event{Kind: event.Cooling, Scope: scope, Until: time.Now().Add(time.Minute)})
+			time.Sleep(2 * time.Second)
+			return scope
+		}
+		longest := cools(256)
+		if n := log.with("not shared"); n != 0 {
+			t.Errorf("it is logged %d times that a scope of 256 bytes is not shared", n)
+		}
+		cools(257)
+		cools(300)
+		if n := log.with("not shared"); n != 1 {
+			t.Errorf("it is logged %d times that scopes are not shared, want once", n)
+		}
+		if heard := gb.all(); len(heard) != 1 || heard[0] != "cool "+longest {
+			t.Errorf("the other process hears of %d cooldowns: %.60q", len(heard), heard)
 		}
 	})
 }
