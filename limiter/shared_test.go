@@ -1131,11 +1131,11 @@ func TestSharedGivesBackWhatWasNotSent(t *testing.T) {
 					case "Reserve":
 						s.Reserve("", 1).Cancel()
 					case "claim":
-						other.late = true
+						s.Update(func(time.Time) { other.late = true })
 						if s.Allow("", 1) == nil {
 							t.Error("a permit of which another owner was faster")
 						}
-						other.late = false
+						s.Update(func(time.Time) { other.late = false })
 					case "chain":
 						policy.Do(t.Context(), chain, func(context.Context) (int, error) { return 0, notSent })
 					default:
