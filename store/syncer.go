@@ -28,25 +28,27 @@ type Syncer struct {
 
 	// mu guards what follows, and all cells. It is held for arithmetic and map
 	// look-ups, never while a store, or anything of the user's, is called.
-	mu      sync.Mutex
-	closed  bool
-	seq     uint64
-	cells   map[string]*cell
-	shares  map[string]*sharing
-	slots   map[string]*slotting
-	stirred []*owners // to be woken
-	due     cellHeap
-	running int // exchanges under way
-	lost    bool
-	fails   int   // exchanges in a row that failed
-	retry   int64 // none is begun before
-	epoch   string
-	empty   bool          // it was logged that nothing is granted at first
-	events  []event.Event // of Unguarded, not yet told
-	listens bool          // a Watch is under way
-	watch   func()        // ends what came of it; nil: nothing yet
-	watched int64         // since then hints come; never: they do not
-	heardTo int64         // no hint is missing of what was executed before
+	mu       sync.Mutex
+	closed   bool
+	seq      uint64
+	cells    map[string]*cell
+	shares   map[string]*sharing
+	slots    map[string]*slotting
+	stirred  []*owners // to be woken
+	due      cellHeap
+	running  int // exchanges under way
+	lost     bool
+	fails    int   // exchanges in a row that failed
+	retry    int64 // none is begun before
+	epoch    string
+	empty    bool          // it was logged that nothing is granted at first
+	events   []event.Event // of Unguarded, not yet told
+	listens  bool          // a Watch is under way
+	refused  int           // Watches in a row that failed
+	listenAt int64         // none is begun before
+	watch    func()        // ends what came of it; nil: nothing yet
+	watched  int64         // since then hints come; never: they do not
+	heardTo  int64         // no hint is missing of what was executed before
 }
 
 // NewSyncer returns a running Syncer. The error names the field that is out of
@@ -172,11 +174,15 @@ const never = int64(1<<63 - 1)
 const headStart = 10 * time.Millisecond
 
 // listen subscribes to the store's hints, if it is not yet. The store may answer and not
-// let anybody subscribe, for as long as Timeout each time, which keeps nothing else waiting.
+// let anybody subscribe, for as long as Timeout each time, and for good: that keeps
+// nothing else waiting, as only the first try has a head start, and it is tried again as
+// seldom as a store that is lost, since each try may be a connection of its own. No timer
+// is set for the next: where there is a key to hear of, the loop turns once an Interval.
 func (s *Syncer) listen() {
 	s.mu.Lock()
-	begins := s.watch == nil && !s.listens && s.now() >= s.retry
+	begins := s.watch == nil && !s.listens && s.now() >= max(s.retry, s.listenAt)
 	s.listens = s.listens || begins
+	first := s.refused == 0
 	s.mu.Unlock()
 	if !begins {
 		return
@@ -189,10 +195,16 @@ func (s *Syncer) listen() {
 		stop, err := s.cfg.Store.Watch(ctx, s.hint)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.listens = false; err == nil {
-			s.watch, s.watched = stop, s.now()
+		if s.listens = false; err != nil {
+			s.refused++
+			s.listenAt = s.now() + s.backoff(s.refused)
+			return
 		}
+		s.watch, s.watched = stop, s.now()
 	})
+	if !first {
+		return
+	}
 	head := time.NewTimer(headStart)
 	defer head.Stop()
 	select {

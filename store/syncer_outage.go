@@ -36,14 +36,20 @@ func (s *Syncer) mood(err error, now int64) (after []func()) {
 		return nil
 	}
 	s.fails++
-	wait := min(s.cfg.Interval, 50*time.Millisecond<<min(s.fails, 10))
-	s.retry = now + int64(wait/2) + rand.Int64N(int64(wait/2)+1)
+	s.retry = now + s.backoff(s.fails)
 	if !s.lost {
 		s.lost = true
 		after = append(after, func() { s.tell(slog.LevelWarn, event.StoreLost, "", s.cfg.Outage.String(), err) })
 		after = append(after, s.everybody()...)
 	}
 	return after
+}
+
+// backoff is how long to leave the store alone with what has failed so many times in a
+// row: 50 to 100 ms after the first, then twice as long, up to the Interval.
+func (s *Syncer) backoff(fails int) int64 {
+	wait := min(s.cfg.Interval, 50*time.Millisecond<<min(fails, 10))
+	return int64(wait/2) + rand.Int64N(int64(wait/2)+1)
 }
 
 // everybody returns what tells the owners of all Shares, and of Slots where it makes a
