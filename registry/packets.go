@@ -86,6 +86,20 @@ func (s *Packets) Close() error {
 	return nil
 }
 
+// open returns the error of an action when s is closed. One that is under way meanwhile
+// goes on, but lends nothing.
+func (s *Packets) open(action string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.closed:
+		return nil
+	case action == "acquire": // as of Permits that are closed
+		return &Error{FailedToAcquirePermit, "", ErrClosed}
+	}
+	return &Error{FailureWhileExecutingOperation, "", ErrClosed}
+}
+
 var errLease = errors.New("registry: the permit was not released")
 
 // Handle reads a packet, does what it asks for and returns the reply: always a packet,
@@ -108,7 +122,7 @@ func (s *Packets) Handle(ctx context.Context, data []byte) []byte {
 // Do does what a packet asks for and returns the reply. Its headers are those of the
 // packet. An operation of a domain that there is not fails with RegistryNotFound; of an
 // action, and what is no packet, with FailureWhileExecutingOperation; else the code is
-// that of the Permits.
+// that of the Permits, and of a closed Packets that of closed ones.
 func (s *Packets) Do(ctx context.Context, p Packet) Packet {
 	domain, action, err := p.operation()
 	if err != nil {
@@ -121,6 +135,9 @@ func (s *Packets) Do(ctx context.Context, p Packet) Packet {
 	act, ok := actions[action]
 	if !ok {
 		return p.reply(nil, &Error{FailureWhileExecutingOperation, "", invalidf("action of operation %q", p.Operation)})
+	}
+	if err := s.open(action); err != nil {
+		return p.reply(nil, err)
 	}
 	arg, err := parseArgument(p.Data, act.members)
 	if err != nil {

@@ -223,3 +223,34 @@ func FuzzPackets(f *testing.F) {
 		}
 	})
 }
+
+func TestClosedPacketsDoNothing(t *testing.T) {
+	p := newPermits(t, registry.PermitsConfig{})
+	defer p.Close()
+	_, err := p.Put(t.Context(), "bulkhead:x", []byte(`{}`), 0)
+	require.NoError(t, err)
+	s, err := registry.NewPackets(registry.PacketsConfig{Permits: p})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	for _, c := range []struct {
+		operation, data string
+		code            registry.Code
+	}{
+		{"metadata:get", `{"key": "bulkhead:x"}`, registry.FailureWhileExecutingOperation},
+		{"metadata:put", `{"key": "bulkhead:y", "value": {}}`, registry.FailureWhileExecutingOperation},
+		{"metadata:delete", `{"key": "bulkhead:x", "version": 1}`, registry.FailureWhileExecutingOperation},
+		{"metadata:list", `{}`, registry.FailureWhileExecutingOperation},
+		{"ratelimiter:acquire", `{"key": "ratelimiter:x"}`, registry.FailedToAcquirePermit},
+		{"bulkhead:acquire", `{"key": "bulkhead:x"}`, registry.FailedToAcquirePermit},
+		{"circuitbreaker:acquire", `{"key": "circuitbreaker:x"}`, registry.FailedToAcquirePermit},
+		{"bulkhead:release", `{"permit": "x"}`, registry.FailureWhileExecutingOperation},
+	} {
+		_, e := ask(t, s, c.operation, c.data)
+		if require.NotNil(t, e, c.operation); e.Code != c.code || !strings.Contains(e.Message, "closed") {
+			t.Errorf("%s of a closed Packets: %+v, want %s", c.operation, e, c.code)
+		}
+	}
+	all, err := p.List(t.Context(), "bulkhead", 10)
+	require.NoError(t, err)
+	require.Len(t, all, 1, "nothing was changed")
+}
