@@ -68,6 +68,13 @@ type Item struct {
 	// those that it asks for beyond that. What it does not keep it gives back.
 	Slots, Held, WantSlots int64
 
+	// LeastSlots is how many slots the call takes that waits first, up to Held and
+	// WantSlots together: with fewer none of the node's calls can begin. 0 means 1. Nodes
+	// of which it is more than their part of the slots take turns: one at a time is kept
+	// what it takes, who has waited for longest before the others, and the rest hold
+	// nothing meanwhile that is of no use to them.
+	LeastSlots int64
+
 	// Bye says that the node leaves: everything it holds is free.
 	Bye bool
 }
@@ -159,7 +166,8 @@ type Answer struct {
 
 	// Held slots may be used for SlotsFor, which is at most TTL. All nodes together
 	// never hold more than the smallest Item.Slots, but for what they held before it
-	// was lowered.
+	// was lowered. Fewer than Item.Held are asked back: what runs goes on, and the rest
+	// is to be given back at once.
 	Held     int64
 	SlotsFor time.Duration
 

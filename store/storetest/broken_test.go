@@ -326,6 +326,12 @@ var controls = []struct {
 	{check: "SlotsAreAskedBack", what: "lets who has them keep them", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
 	}},
+	{check: "CallsOfManySlotsTakeTurns", what: "does not know what a call takes", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) { it.LeastSlots = 0 }
+	}},
+	{check: "CallsOfManySlotsTakeTurns", what: "asks nothing back", breaks: func(b *broken) {
+		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
+	}},
 	{check: "LostStateGrantsNothingTwice", what: "takes what is absent for unused", lose: func(b *broken) {
 		b.Memory, _ = store.NewMemory(store.MemoryConfig{})
 	}},

@@ -112,6 +112,72 @@ func slotsAskedBack(c *check) {
 	}
 }
 
+// slotsInTurns has three nodes whose calls take more slots than their part is, and one
+// whose calls take one each.
+func slotsInTurns(c *check) {
+	type caller struct {
+		node                store.Node
+		least               int64 // slots of a call
+		allowed, inUse, had int64 // calls
+	}
+	all := []*caller{{least: 6}, {least: 6}, {least: 10}, {least: 1}}
+	for i, n := range nodes(len(all)) {
+		all[i].node = n
+	}
+	ask := func(k *caller) {
+		it := slots(10, max(k.inUse, k.allowed), k.least)
+		it.LeastSlots = k.least
+		k.allowed = c.ask(k.node, it).Held
+		for k.inUse+k.least <= k.allowed {
+			k.inUse += k.least
+			k.had++
+		}
+	}
+	const rounds = 40
+	for range rounds {
+		for _, k := range all {
+			ask(k)
+		}
+		sum := int64(0)
+		for _, k := range all {
+			ask(k) // what it is to give back
+			sum += max(k.inUse, k.allowed)
+		}
+		if sum > 10 {
+			c.Fatalf("nodes hold %d slots of 10", sum)
+		}
+		for _, k := range all {
+			k.inUse = 0 // the calls are over
+		}
+		time.Sleep(2 * time.Millisecond) // so that one waits for longer than another
+	}
+	for _, k := range all {
+		if k.had < rounds/8 {
+			c.Errorf("a node whose calls take %d slots of 10 has made %d in %d rounds of all", k.least, k.had, rounds)
+		}
+	}
+	// The first dies in its turn.
+	for _, k := range all[2:] {
+		c.ask(k.node, store.Item{Bye: true})
+	}
+	a, b := all[0], all[1]
+	for tries := 0; a.inUse == 0; tries++ {
+		if ask(b); tries > 10 {
+			c.Fatalf("a node alone with another has no turn")
+		}
+		b.inUse = 0
+		ask(b)
+		ask(a)
+	}
+	dies := time.Now()
+	for b.inUse = 0; b.inUse == 0; ask(b) {
+		if time.Since(dies) > c.Store.TTL()+time.Second {
+			c.Fatalf("no slots %v after the death of a node that had them", time.Since(dies))
+		}
+		time.Sleep(c.Store.TTL() / 8)
+	}
+}
+
 // lostGrants takes all there is, and asks again after the store has lost it.
 func lostGrants(c *check) {
 	if c.Lose == nil {

@@ -114,6 +114,7 @@ var checks = []struct {
 	{"SlotsOfTheDeadComeBack", slotsComeBack},
 	{"SlotsAreNotClaimed", slotsNotClaimed},
 	{"SlotsAreAskedBack", slotsAskedBack},
+	{"CallsOfManySlotsTakeTurns", slotsInTurns},
 	{"LostStateGrantsNothingTwice", lostGrants},
 	{"LostStateBelievesSlots", lostSlots},
 	{"MetaComparesAndSets", metaCompares},

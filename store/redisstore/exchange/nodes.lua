@@ -12,9 +12,10 @@ local COOLING, OPEN, YOURS, OTHER = 1, 2, 3, 4
 -- want none got some, and how many all got; how many were told to come later, and until
 -- when one may yet come, for permits that it was refused before, or for more of what it
 -- has just been granted; whether there are slots, the fewest that one says there are, how
--- many they hold, and those who want no more, and of those who do, what they want and hold.
+-- many they hold and how many hold some, what those hold who want no more, and of those
+-- who do, what they want and hold, the least that is of use, since when they wait, and who.
 local earliest, asking, gets, gots, promised, expected = TOP, 0, {}, {}, 0, 0
-local slotted, capacity, theirs, content, wanters, lacking, having = false, 1048576, 0, 0, 0, {}, {}
+local slotted, capacity, theirs, holders, content, wanters = false, 1048576, 0, 0, 0, {}
 
 local mine = nodes[node]
 for name, v in pairs(nodes) do
@@ -47,11 +48,12 @@ for name, v in pairs(nodes) do
 				expected = max(expected, f + MOMENT)
 			end
 			if h > 0 or i > 0 or j > 0 then
+				local most, more = h % 2097152, j % 2097152 -- of two numbers each, by 2^21
 				slotted, theirs = true, theirs + i
-				if h > 0 and h < capacity then capacity = h end
-				if j > 0 then
-					wanters = wanters + 1
-					lacking[wanters], having[wanters] = j, i
+				if most > 0 and most < capacity then capacity = most end
+				if i > 0 then holders = holders + 1 end
+				if more > 0 then
+					wanters[#wanters + 1] = {wants = more, held = i, least = max(1, (j - more) / 2097152), waits = (h - most) / 2097152, name = name}
 				else
 					content = content + i
 				end
