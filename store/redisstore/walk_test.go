@@ -52,6 +52,9 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 		if one(8) && it.Want > 0 {
 			it.Least = 1 + r.Int64N(it.Want)
 		}
+		if i == 0 && !one(4) { // its calls cost much, so that it needs turns
+			it.Want, it.Least = 40+10*few(), 40
+		}
 		if one(4) {
 			it.Returned = few()
 		}

@@ -229,7 +229,11 @@ func TestWaysThatDifferAreFoundOut(t *testing.T) {
 	}{
 		{"keeps who is gone", "now >= due", "false", false},
 		{"forgets slots", "due = slotted and 0 or", "due =", false},
-		{"goes on in a cooldown", "whole.till > now then due = 0 end", "whole.till > now then end", false},
+		{"goes on in a cooldown", "if probing or whole and whole.till > now or keeping", "if keeping", false},
+		{"goes on in another's turn at a Bucket", " or keeping > 0 or n[WANTS] >= 1073741824 then due", " then due", false},
+		{"forgets whose turn at a Bucket it is", "keeping = max(keeping, b - 1073741824)", "", true},
+		{"gives nobody a turn at a Bucket", "n[WANTS] = 1073741824 + least", "", true},
+		{"gives a turn at a Bucket to who had his part", "told <= now) and chunk > 0", "told <= now)", true},
 		{"executes again", "before >= seq", "false", false},
 		{"does not tell of cooldowns", "gen > seen or count", "count", false},
 		{"goes by any limits", "find(b, belief, start, true) ~= start or", "", false},

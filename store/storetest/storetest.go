@@ -100,6 +100,7 @@ var checks = []struct {
 	{"AnOlderVersionIsTold", olderVersion},
 	{"EqualNodesGetEqualShares", equalShares},
 	{"ManyAtOnceGetNoMore", manyAtOnce},
+	{"CostlyCallsOfABucketHaveTurns", costlyTurns},
 	{"ACooldownIsOnlyExtended", onlyExtended},
 	{"ACooldownIsToldOnce", toldOnce},
 	{"NothingIsGrantedInACooldown", nothingGranted},

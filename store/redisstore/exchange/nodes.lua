@@ -11,10 +11,10 @@ local COOLING, OPEN, YOURS, OTHER = 1, 2, 3, 4
 -- Of the others: when the first is gone; how many want permits; by round, how many that
 -- want none got some, and how many all got; how many were told to come later, and until
 -- when one may yet come, for permits that it was refused before, or for more of what it
--- has just been granted; whether there are slots, the fewest that one says there are, how
+-- has just been granted, and how many are kept for whose turn it is; whether there are slots, the fewest that one says there are, how
 -- many they hold and how many hold some, what those hold who want no more, and of those
 -- who do, what they want and hold, the least that is of use, since when they wait, and who.
-local earliest, asking, gets, gots, promised, expected = TOP, 0, {}, {}, 0, 0
+local earliest, asking, gets, gots, promised, expected, keeping = TOP, 0, {}, {}, 0, 0, 0
 local slotted, capacity, theirs, holders, content, wanters = false, 1048576, 0, 0, 0, {}
 
 local mine = nodes[node]
@@ -40,8 +40,9 @@ for name, v in pairs(nodes) do
 			elseif c > 0 then
 				gets[d] = (gets[d] or 0) + 1
 			end
+			if b >= 1073741824 and g + 50000 > now then keeping = max(keeping, b - 1073741824) end -- 2^30; see grants.lua
 			if g > now then
-				promised = promised + 1
+				if b < 1073741824 then promised = promised + 1 end
 			elseif g > 0 then
 				expected = max(expected, g + MOMENT)
 			elseif k > 0 and k < b then
