@@ -67,15 +67,16 @@ func (d *door) enter(r *request) (kept *blocked, asks bool, err error) {
 	}
 	d.mu.Lock()
 	stays := false
-	if d.waiting >= d.most && !d.closed {
+	switch full := d.waiting >= d.most && !d.closed; {
+	case full && d.overflow == Block:
 		d.mu.Unlock()
-		stays = r.task.awaited()
-		switch {
-		case d.overflow == Block && !stays && attemptOf(r.ctx, r.core()) != nil:
+		if stays = r.task.awaited(); !stays && attemptOf(r.ctx, r.core()) != nil {
 			return nil, false, ErrReentrant // the room might be made by the very closure that waits
-		case d.overflow >= DropOldest && d.ahead():
-			r.core().ask(func() {}) // it takes what is there before it answers
 		}
+		d.mu.Lock()
+	case full && d.overflow >= DropOldest && d.inbox >= mostAhead:
+		d.mu.Unlock()
+		r.core().ask(func() {}) // it takes what is there before it answers
 		d.mu.Lock()
 	}
 	defer d.mu.Unlock()
@@ -110,13 +111,6 @@ func (d *door) enter(r *request) (kept *blocked, asks bool, err error) {
 	d.tail = r
 	d.inbox++
 	return kept, asks, nil
-}
-
-// ahead reports whether submitters are far ahead of the actor.
-func (d *door) ahead() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.inbox >= mostAhead
 }
 
 // abide waits until the submitter of r need not be kept any more: there is room, or r
