@@ -66,9 +66,6 @@ type cell struct {
 	toldWant   int64 // of that, the store was told
 	busySlots  bool  // one was taken since the last item
 	slotsUntil int64
-	needSlots  int64 // the call takes so many that waits first; 0: none does
-	offered    int64 // before, the store is not asked what it wants back of slots that are to be taken
-	neededTill int64 // unless somebody asks again before
 }
 
 // most is how many permits there can be at once.
@@ -109,8 +106,6 @@ func (c *cell) next(now int64) int64 {
 		return now // Syncer.retry puts it off
 	case c.slots != nil && c.wantSlots > c.toldWant:
 		return now // it came while an exchange was under way
-	case c.slots != nil && c.held > max(c.inUse, c.allowed):
-		return now // what was asked back is of no use here
 	case c.probe == ProbeYours && c.need > 0 && !c.probing && c.credit == 0 && now < c.probeEnds:
 		return min(beat, max(now, c.retryAt))
 	case c.frozen(now) && !c.left(now):

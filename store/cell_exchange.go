@@ -40,16 +40,9 @@ func (c *cell) item(now int64) *Item {
 		c.member.say(it, now)
 	}
 	if c.slots != nil {
-		if now >= c.neededTill {
-			c.needSlots, c.wantSlots = 0, 0 // who waited has given up
-		}
-		it.Slots, it.Held = c.slots.most, c.inUse
+		it.Slots, it.Held, it.WantSlots = c.slots.most, c.inUse, c.wantSlots
 		if c.busySlots { // what is not in use now will be soon
 			it.Held = max(c.inUse, min(c.allowed, c.held))
-		}
-		if c.wantSlots > 0 {
-			c.wantSlots = min(max(c.wantSlots, c.inUse+c.needSlots-it.Held), c.slots.most)
-			it.WantSlots, it.LeastSlots = c.wantSlots, min(c.needSlots, c.slots.most)
 		}
 		c.busySlots, c.toldWant = false, c.wantSlots
 		c.allowed = min(c.allowed, it.Held)
@@ -243,34 +236,24 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 	if a.RetryAfter > 0 || a.Granted == 0 && it.Want > 0 {
 		c.retryAt = now + max(int64(a.RetryAfter), leastPause)
 	}
-	begins := false // a call that waited for slots
 	if c.slots != nil {
 		// SetMax may have made it fewer since the item was sent.
 		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), min(a.Held, c.slots.most)
 		c.slotsUntil = sent + int64(a.SlotsFor-a.SlotsFor/10)
 		got := a.Held - it.Held
 		c.toldWant = max(0, c.toldWant-got)
-		c.wantSlots = max(0, c.wantSlots-got)
-		// Who is woken asks anew, for what waits next; or hears that there are not so many.
-		if begins = c.needSlots > 0 && c.inUse+c.needSlots <= c.allowed || c.needSlots > c.slots.most; begins {
-			if c.needSlots > 1 { // its turn, if it takes one
-				c.offered = now + offer
-			}
-			c.wantSlots, c.needSlots = 0, 0
+		if c.wantSlots = max(0, c.wantSlots-got); c.wantSlots > 0 && c.allowed > c.inUse {
+			c.wantSlots = 0
 		}
 	}
 	if c.member != nil {
 		after = append(after, c.member.hear(a, sent, now)...)
 	}
-	if a.Granted > 0 || was != c.frozen(now) || begins {
+	if a.Granted > 0 || was != c.frozen(now) || c.slots != nil && c.allowed > c.inUse {
 		after = append(after, c.wake()...)
 	}
 	return after
 }
-
-// offer is for how long the owner of slots, who has just been woken, may take to begin
-// the call that they came for, before the store may ask for them back.
-const offer = int64(20 * time.Millisecond)
 
 // sane reports whether a can be an answer to it.
 func (a *Answer) sane(it *Item) bool {

@@ -28,9 +28,7 @@ type Item struct {
 	Want int64
 
 	// Least is how many permits are of use at all, up to Want: fewer are not
-	// granted. 0 means 1. A node that came again as it was told, and was refused again,
-	// finds them in a Bucket the next time, unless it had its part of this Per: the others
-	// are refused what it needs.
+	// granted. 0 means 1.
 	Least int64
 
 	// Returned are permits of live grants that the node will not use. The store
@@ -69,13 +67,6 @@ type Item struct {
 	// Held are those that the node keeps, of what it was given; WantSlots are
 	// those that it asks for beyond that. What it does not keep it gives back.
 	Slots, Held, WantSlots int64
-
-	// LeastSlots is how many slots the call takes that waits first, up to Held and
-	// WantSlots together: with fewer none of the node's calls can begin. 0 means 1. Nodes
-	// of which it is more than their part of the slots take turns: one at a time is kept
-	// what it takes, who has waited for longest before the others, and the rest hold
-	// nothing meanwhile that is of no use to them.
-	LeastSlots int64
 
 	// Bye says that the node leaves: everything it holds is free.
 	Bye bool
@@ -151,8 +142,7 @@ type Answer struct {
 
 	// RetryAfter is how long to wait before asking for permits again, when fewer
 	// were granted than wanted: until there will be some, or until others, who are
-	// about to come, have had their part. What is kept for the node until then (Item.Least)
-	// is so for 50 ms more. 0: ask when some are needed. At most MaxCool.
+	// about to come, have had their part. 0: ask when some are needed. At most MaxCool.
 	RetryAfter time.Duration
 
 	// Limits are those in force, when they are not the item's; Version is theirs.
@@ -169,8 +159,7 @@ type Answer struct {
 
 	// Held slots may be used for SlotsFor, which is at most TTL. All nodes together
 	// never hold more than the smallest Item.Slots, but for what they held before it
-	// was lowered. Fewer than Item.Held are asked back: what runs goes on, and the rest
-	// is to be given back at once.
+	// was lowered.
 	Held     int64
 	SlotsFor time.Duration
 

@@ -4,7 +4,6 @@ import "time"
 
 // grant gives n what it may have of what it wants.
 func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
-	promised, turn := n.promise, n.want >= turns
 	n.want, n.promise = it.Want, 0
 	if len(r.limits) == 0 || it.Want == 0 || it.Bye || a.Probe == ProbeCooling {
 		return
@@ -21,15 +20,9 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 	for _, c := range r.limits {
 		avail, valid = min(avail, c.available(now)), min(valid, c.valid(now))
 	}
-	kept := r.kept(now, n)
-	if avail -= kept; avail < least || valid <= 0 {
-		n.promise = r.comeAgain(now, n, least, kept)
+	if avail < least || valid <= 0 {
+		n.promise = r.comeAgain(now, n, least)
 		a.RetryAfter = left(n.promise, now)
-		if r.limits[0].limit.Kind == Bucket && least > 1 && kept == 0 && promised != 0 && (turn || promised <= now) {
-			if _, fair := r.chunk(now, n, max(0, avail)); fair > 0 {
-				n.want = turns + least
-			}
-		}
 		return
 	}
 	chunk, fair := r.chunk(now, n, avail)
@@ -48,36 +41,13 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 	// Each step a Sliding limit gives back is small: what is left of it is about to
 	// be taken by those who are expected.
 	if k < want && (avail-k < least || r.limits[0].limit.Kind == Sliding && avail-k < int64(len(r.nodes)) && r.expected(now, n) > now) {
-		n.promise = r.comeAgain(now, n, least+max(0, avail-k), kept)
+		n.promise = r.comeAgain(now, n, least+max(0, avail-k))
 		a.RetryAfter = left(n.promise, now)
 	}
 }
 
 // moment is how late a node may come that was told when to come again.
 const moment = int64(5 * time.Millisecond)
-
-// A Bucket gives back little by little, and who can use little takes it: a node that has
-// no use for less than some would wait for ever beside it. So one that came at the time
-// that it was told, and was refused again, has a turn: until it comes next, by when there
-// is enough if nobody else takes it, the others are refused what it needs. One node at a
-// time has a turn, none that has had its part of the round, and none for longer than it
-// was told to wait, and a while for the way: one that is gone costs no more than that.
-//
-// Whose turn it is his want says, turns and what he needs.
-const turns = int64(1 << 30) // more than anybody wants
-
-// way is how late a node may come that has a turn.
-const way = int64(50 * time.Millisecond)
-
-// kept is how many permits are kept for another node than n, whose turn it is.
-func (r *resource) kept(now int64, n *member) (k int64) {
-	for _, o := range r.nodes {
-		if o != n && o.want >= turns && o.promise+way > now {
-			k = max(k, o.want-turns)
-		}
-	}
-	return k
-}
 
 // expected is until when another node may yet come for permits that it was refused
 // before, or for more of what it has just been granted.
@@ -118,26 +88,88 @@ func (r *resource) chunk(now int64, n *member, avail int64) (k, fair int64) {
 }
 
 // comeAgain is when n is to ask again. Who was told so before is expected to come
-// before it: else all would come at once, for one permit. So is who has a turn, for whom
-// so many are kept.
-func (r *resource) comeAgain(now int64, n *member, least, kept int64) (at int64) {
+// before it: else all would come at once, for one permit.
+func (r *resource) comeAgain(now int64, n *member, least int64) (at int64) {
 	ahead := int64(0)
 	for _, o := range r.nodes {
-		if o != n && o.promise > now && o.want < turns {
+		if o != n && o.promise > now {
 			ahead++
 		}
 	}
 	for _, c := range r.limits {
-		if c.available(now) >= least+kept {
+		if c.available(now) >= least {
 			continue
 		}
 		k := least
 		if c.limit.Kind == Bucket {
-			k = kept + max(least, (ahead+1)*max(1, c.limit.Burst/int64(2*len(r.nodes))))
+			k = max(least, (ahead+1)*max(1, c.limit.Burst/int64(2*len(r.nodes))))
 		} else if c.limit.Kind == Sliding {
 			k = min(c.limit.Quota, least+ahead)
 		}
 		at = max(at, c.when(now, k))
 	}
 	return at
+}
+
+// shareSlots gives n the slots that it may have.
+func (r *resource) shareSlots(now int64, n *member, it *Item, a *Answer) (freed bool) {
+	before := n.held
+	n.slots, n.wantSlots = it.Slots, it.WantSlots
+	if it.Slots == 0 || it.Bye {
+		n.held = 0
+		return before > 0
+	}
+	capacity, others, content, wanting := int64(1<<20), int64(0), int64(0), int64(0)
+	for _, o := range r.nodes {
+		if o.slots > 0 {
+			capacity = min(capacity, o.slots)
+		}
+		if o != n {
+			others += o.held
+		}
+		if o.wantSlots > 0 {
+			wanting++
+		} else if o != n {
+			content += o.held
+		}
+	}
+	fair := max(1, (capacity-content)/max(1, wanting)) // of those who want more
+	if now < r.slotsFrom {
+		n.held = min(it.Held, capacity) // somebody may hold the rest
+	} else {
+		// What it holds and is not known to have, it can only ask for.
+		want := it.WantSlots + max(0, it.Held-n.held)
+		n.held = min(it.Held, n.held)
+		free := capacity - others - n.held
+		if r.slotsWanted(n) { // beyond its part, one at a time of what is left of the others'
+			want = min(want, max(fair-n.held, min(1, free-r.slotsLacking(n, fair))))
+		}
+		n.held += max(0, min(want, free))
+	}
+	a.Held, a.SlotsFor = n.held, left(n.expires, now)
+	if lack := r.slotsLacking(n, fair); n.held > fair && lack > 0 {
+		a.Held = max(fair, n.held-lack) // no more is to be started; what runs counts until it is over
+	}
+	return n.held < before && r.slotsWanted(n)
+}
+
+// slotsLacking is how many slots nodes other than n want that have less than their
+// part.
+func (r *resource) slotsLacking(n *member, fair int64) (sum int64) {
+	for _, o := range r.nodes {
+		if o != n && o.wantSlots > 0 {
+			sum += max(0, min(o.wantSlots, fair-o.held))
+		}
+	}
+	return sum
+}
+
+// slotsWanted reports whether another node than n wants slots.
+func (r *resource) slotsWanted(n *member) bool {
+	for _, o := range r.nodes {
+		if o != n && o.wantSlots > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -43,8 +43,6 @@ type member struct {
 	promise int64 // when it has been told to come again
 
 	slots, held, wantSlots int64
-	leastSlots             int64 // of held and wantSlots
-	waits                  int64 // the stamp since when it waits for slots that it is due
 }
 
 // cooled is a cooldown of one scope.
@@ -89,7 +87,7 @@ func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer,
 		c.roll(now)
 	}
 	tell = r.cool(now, it) || tell
-	tell = r.shareSlots(now, node, n, it, &a) || tell
+	tell = r.shareSlots(now, n, it, &a) || tell
 	r.giveBack(now, n, it)
 	tell = r.probe(now, in, node, n, it, &a) || tell
 	r.grant(now, n, it, &a)

@@ -34,11 +34,6 @@ type SlotsConfig struct {
 // many as this one had, until they end: no context ends with a slot. A call that must
 // not should have a timeout of a tenth of the TTL, and another Outage.
 //
-// Processes that all want more have an equal part each. A call that takes more slots than
-// that runs in its process's turn: the process that has waited for longest is kept what
-// it needs, as what others run ends. So a call waits for no more than one turn of each other
-// process, however many slots it takes.
-//
 // Slots have one owner, as every limiter. Those of one Name and level in a process are
 // the same slots, each under its own owner's lock, and so a limiter.Claimer; the smallest
 // Max of them counts.
@@ -170,10 +165,6 @@ func (l *Slots) wait(key string, n int) time.Duration {
 		return 0
 	}
 	c.waits = l.refs > 1
-	if c.needSlots == 0 || int64(n) < c.needSlots {
-		c.needSlots = int64(n)
-	}
-	c.neededTill = t + 2*int64(s.cfg.Interval) // who waits asks once an Interval
 	if want := max(c.inUse+int64(n)-c.allowed, min(2*c.allowed, 8), 1); want > c.wantSlots {
 		c.wantSlots = min(want, l.most)
 		s.plan(c, t)
@@ -201,10 +192,6 @@ func (l *Slots) Claim(now time.Time, key string, n int) (wait time.Duration) {
 // take is Take. The caller holds mu.
 func (l *Slots) take(key string, n int) {
 	if c := l.keys[key]; c != nil && n > 0 {
-		if l.refs == 1 && int64(n) >= c.needSlots {
-			c.needSlots = 0 // it was what waited; other owners' are forgotten when nobody asks
-		}
-		c.offered = 0
 		if c.inUse += int64(n); (c.inUse > c.allowed || l.s.now() >= c.slotsUntil) && c.openly(0) {
 			l.s.unguarded(l.name, throttle.Scope{Level: l.per, Key: key})
 		}

@@ -52,9 +52,6 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 		if one(8) && it.Want > 0 {
 			it.Least = 1 + r.Int64N(it.Want)
 		}
-		if i == 0 && !one(4) { // its calls cost much, so that it needs turns
-			it.Want, it.Least = 40+10*few(), 40
-		}
 		if one(4) {
 			it.Returned = few()
 		}
@@ -103,7 +100,6 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 		}
 		if at/(2*time.Second)%4 == 3 && one(2) {
 			it.Slots, it.Held, it.WantSlots = 6+few(), few(), 2*few()
-			it.LeastSlots = r.Int64N(it.Held + it.WantSlots + 1)
 		}
 		it.Bye = one(300)
 		seqs[i]++

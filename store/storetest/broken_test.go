@@ -242,13 +242,6 @@ var controls = []struct {
 	{check: "ManyAtOnceGetNoMore", what: "grants one for nothing", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Granted += min(1, a.Granted) }
 	}},
-	{check: "CostlyCallsOfABucketHaveTurns", what: "serves whoever comes first", breaks: func(b *broken) {
-		b.before = func(n *store.Node, it *store.Item) {
-			if it.Least > 1 {
-				*n = store.NewNode() // nobody was told to come again
-			}
-		}
-	}},
 	{check: "ACooldownIsOnlyExtended", what: "overwrites", breaks: func(b *broken) {
 		b.exchange = func(m *store.Memory, ctx context.Context, n store.Node, items []store.Item) ([]store.Answer, error) {
 			if len(items[0].Cool) > 0 {
@@ -331,12 +324,6 @@ var controls = []struct {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
 	}},
 	{check: "SlotsAreAskedBack", what: "lets who has them keep them", breaks: func(b *broken) {
-		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
-	}},
-	{check: "CallsOfManySlotsTakeTurns", what: "does not know what a call takes", breaks: func(b *broken) {
-		b.before = func(_ *store.Node, it *store.Item) { it.LeastSlots = 0 }
-	}},
-	{check: "CallsOfManySlotsTakeTurns", what: "asks nothing back", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
 	}},
 	{check: "LostStateGrantsNothingTwice", what: "takes what is absent for unused", lose: func(b *broken) {

@@ -326,36 +326,3 @@ func leastOrNothing(c *check) {
 		c.Errorf("%d are left of 8 that were not granted", rest)
 	}
 }
-
-// costlyTurns has a node whose calls cost all that a bucket holds, beside others that take
-// each permit as soon as it is there.
-func costlyTurns(c *check) {
-	l := store.Limit{Kind: store.Bucket, Quota: 500, Per: time.Second, Burst: 20}
-	ns := nodes(4)
-	costly := limited(20, l)
-	costly.Least = 20
-	served, uses := 0, History{}
-	var again time.Time
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		for _, n := range ns[1:] {
-			sent := time.Now()
-			uses.used(sent, c.ask(n, limited(3, l)))
-		}
-		if time.Now().Before(again) {
-			continue
-		}
-		sent := time.Now()
-		a := c.ask(ns[0], costly)
-		uses.used(sent, a)
-		if a.Granted > 0 {
-			served++
-		}
-		again = sent.Add(a.RetryAfter)
-	}
-	if served < 6 { // a fair part is 375 of 1500
-		c.Errorf("a node whose calls cost 20 has had %d in three seconds, beside three that take 1; want 6", served)
-	}
-	if err := uses.Check(l); err != nil {
-		c.Errorf("%v", err)
-	}
-}

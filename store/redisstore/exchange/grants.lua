@@ -19,10 +19,10 @@ end
 local function comeagain(least)
 	local at = 0
 	for _, c in ipairs(limits) do
-		if available(c) < least + keeping then
+		if available(c) < least then
 			local k = least
 			if c[KIND] == BUCKET then
-				k = keeping + max(least, (promised + 1) * max(1, floor(c[BURST] / (2 * count))))
+				k = max(least, (promised + 1) * max(1, floor(c[BURST] / (2 * count))))
 			elseif c[KIND] == SLIDING then
 				k = min(c[QUOTA], least + promised)
 			end
@@ -33,9 +33,6 @@ local function comeagain(least)
 end
 
 local function grant()
-	-- 2^30 more than it needs is what it wants whose turn it is: see turns in
-	-- store/memory_grant.go.
-	local told, turn = n[TOLD], n[WANTS] >= 1073741824
 	n[WANTS], n[TOLD] = want, 0
 	if #limits == 0 or want == 0 or bye or answer.probe == COOLING then return end
 	local wants = want
@@ -49,9 +46,11 @@ local function grant()
 	for _, c in ipairs(limits) do
 		avail, usable = min(avail, available(c)), min(usable, valid(c))
 	end
-	avail = avail - keeping
-	local refused = avail < least or usable <= 0
-	avail = max(0, avail)
+	if avail < least or usable <= 0 then
+		n[TOLD] = comeagain(least)
+		answer.again = n[TOLD]
+		return
+	end
 	-- All nodes that want some are to get the same in a round, and what is left at its
 	-- end goes in ever smaller pieces, so that none is stranded with one that does not
 	-- use it.
@@ -59,14 +58,6 @@ local function grant()
 	if n[ROUND] ~= round then n[GOT], n[ROUND] = 0, round end
 	local active, sum = 1 + asking + (gets[round] or 0), n[GOT] + (gots[round] or 0)
 	local chunk, kind, till = ceil((avail + sum) / active) - n[GOT], limits[1][KIND] -- its fair part
-	if refused then
-		n[TOLD] = comeagain(least)
-		answer.again = n[TOLD]
-		if kind == BUCKET and least > 1 and keeping == 0 and told ~= 0 and (turn or told <= now) and chunk > 0 then
-			n[WANTS] = 1073741824 + least
-		end
-		return
-	end
 	if kind ~= BUCKET and (chunk <= 0 or kind == SLIDING) then till = expected end
 	if chunk <= 0 and kind ~= BUCKET and till > now then
 		answer.again = till
