@@ -30,23 +30,15 @@ type Config[S comparable, C any] struct {
 	// 16. With a Pool it is cut to Pool.Max, which is 16 unless set.
 	Workers int
 
-	// MaxQueue is how many requests may wait. 0 means 10,000. What has been attempted
-	// and comes back is neither refused nor dropped, whatever Overflow says. And what
-	// could start at once, or waits with no more than Workers others for nothing but
-	// slots, is let in though as many wait as may: so what is paused, or waits for a
-	// limit of its own, keeps nobody else out. That makes at most a quarter of MaxQueue
-	// more, or Workers if that is more, and those that run and may come back.
+	// MaxQueue is how many requests may wait. 0 means 10,000.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is
-	// Block: who calls waits, and his request is in the queue meanwhile, beyond
-	// MaxQueue, where it is served as all others are. Do and Stream wait for the
-	// result anyway, Submit until there is room, or its request has started or is
-	// done: those who wait for room get it tenant by tenant in turn, and those of a
-	// tenant in their order, whatever their priority, weight and cost. Under the other
-	// rules what has just been submitted may be there, too, one request for each
-	// goroutine that does so and, under those that drop, some 1,024; who is further
-	// ahead of the scheduler waits until it has dropped what is too much.
+	// Block: those who wait for room get it tenant by tenant in turn, and those of a
+	// tenant in their order, whatever their priority, weight and cost. Under the rules
+	// that drop some 1,024 requests more than MaxQueue may be there, just submitted;
+	// who is further ahead of the scheduler waits until it has dropped what is too
+	// much.
 	Overflow Overflow
 
 	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each. A
@@ -212,8 +204,8 @@ type Config[S comparable, C any] struct {
 type Overflow uint8
 
 const (
-	Block      Overflow = iota // Submit waits for room until its request has started or is done; tenants get it in turn
-	Reject                     // the new request fails with ErrQueueFull, unless little but slots is in its way; see Config.MaxQueue
+	Block      Overflow = iota // Submit waits for room until its context ends; tenants get it in turn
+	Reject                     // the new request fails with ErrQueueFull
 	DropOldest                 // the oldest of the lowest priority, which may be the new one, fails with ErrDropped
 	DropLower                  // the oldest of the lowest priority below the new one's; if there is none, the new one, with ErrQueueFull
 )

@@ -2,16 +2,13 @@ package governor
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/governor/internal/sched"
-	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -129,32 +126,4 @@ func TestSweepOfAPartForgetsNoLatestStart(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, Done, soon.State())
 	})
-}
-
-// What waits out a backoff would have found out at its end.
-func TestCooldownFailsWhatWaitsOutABackoffToo(t *testing.T) {
-	for what, pause := range map[string]time.Duration{"longer than MaxWait": 5 * time.Hour, "beyond the latest start": 2 * time.Hour} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g, err := New(PlainConfig{Name: "test", MaxWait: 4 * time.Hour, Retry: &retry.Config{Backoff: backoff.Constant(time.Minute)}})
-				require.NoError(t, err)
-				defer g.Close()
-				ask := Ask{Tenant: "a"}
-				if pause < g.maxWait {
-					ask.StartBy = time.Now().Add(time.Hour)
-				}
-				start, fails := time.Now(), Func(func(context.Context) (int, error) { return 0, errors.New("503") })
-				r := Submit(t.Context(), g.With(ask), "", fails)
-				other := Submit(t.Context(), g.With(Ask{Tenant: "b"}), "", fails)
-				time.Sleep(time.Second)
-				g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "a"}, Delay: pause})
-				<-r.Done()
-				require.Equal(t, time.Second, time.Since(start))
-				require.Equal(t, Waiting, other.State())
-				gaveUp := new(GaveUpError)
-				require.ErrorAs(t, r.failure(), &gaveUp)
-				require.Equal(t, 1, gaveUp.Attempts)
-			})
-		})
-	}
 }

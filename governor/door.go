@@ -1,9 +1,11 @@
 package governor
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // door is the fan-in: the only way to the actor. It is a list and not a Go
@@ -17,11 +19,10 @@ type door struct {
 	inbox      int      // how many those are
 	msgs       []message
 	seq        atomic.Uint64 // the number of the last request; for those of the inbox raised under mu, so that it is in order
-	waiting    int           // accepted requests that have not started, but for guests: what MaxQueue bounds
+	waiting    int           // accepted requests that have not started: what MaxQueue bounds
 	most       int
-	slots      int
-	overflow   Overflow // not changed
-	blocked    *crowd   // submitters that wait for room; nil until one does
+	overflow   Overflow
+	blocked    *crowd // submitters that wait for room; nil until one does
 	closed     bool
 	word       *word
 	common     *common // what all of a Group may have waiting; nil: no such bound
@@ -48,59 +49,51 @@ type message struct {
 // the actor is to make room in it.
 const mostAhead = 1024
 
-// enter puts r into the inbox. One that finds the queue full comes as a guest, which
-// does not count:
-//
-// Under Block it waits in its lane as everybody else, so that neither a full queue nor
-// who fills it, and may be paused for hours, is in its way; what it waits for, and for
-// how long, the actor sees. Only its submitter is kept until there is room: kept is
-// not nil then. Who waits for the result anyway, as Do does, waits for nothing here. So
-// the guests are bounded by the goroutines of who submits.
-//
-// Under Reject nobody may be kept: asks says that the actor is to be asked, which lets
-// the guest stay or not; see bound. Under the rules that drop there are no guests: the
-// actor comes after to make room, and enter waits for it when submitters have run far
-// ahead, by mostAhead, and one each. So what waits is bounded there, too.
-func (d *door) enter(r *request) (kept *blocked, asks bool, err error) {
+// enter puts r into the inbox, waiting for room under Block, and under the rules that
+// drop for the actor to come after when submitters have run far ahead of it: by
+// mostAhead, and one each. So what waits is bounded.
+func (d *door) enter(r *request) error {
 	if d.common.full() {
 		r.core().settled() // what could start does not wait
 	}
 	d.mu.Lock()
-	stays := false
-	switch full := d.waiting >= d.most && !d.closed; {
-	case full && d.overflow == Block:
-		d.mu.Unlock()
-		if stays = r.task.awaited(); !stays && attemptOf(r.ctx, r.core()) != nil {
-			return nil, false, ErrReentrant // the room might be made by the very closure that waits
+	if d.waiting >= d.most && !d.closed {
+		switch d.overflow {
+		case Reject:
+			d.mu.Unlock()
+			r.core().settled() // what could start does not wait
+			d.mu.Lock()
+			if d.waiting >= d.most && !d.closed {
+				d.mu.Unlock()
+				return ErrQueueFull
+			}
+		case Block:
+			d.mu.Unlock()
+			if attemptOf(r.ctx, r.core()) != nil {
+				return ErrReentrant // the room might be made by the very closure that waits
+			}
+			if err := d.block(r); err != nil {
+				return err
+			}
+			d.mu.Lock()
+			d.waiting-- // the room it was given, taken below
+		case DropOldest, DropLower:
+			if d.inbox >= mostAhead {
+				d.mu.Unlock()
+				r.core().ask(func() {}) // it takes what is there before it answers
+				d.mu.Lock()
+			}
 		}
-		d.mu.Lock()
-	case full && d.overflow >= DropOldest && d.inbox >= mostAhead:
-		d.mu.Unlock()
-		r.core().ask(func() {}) // it takes what is there before it answers
-		d.mu.Lock()
 	}
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil, false, ErrClosed
+		return ErrClosed
 	}
-	switch {
-	case d.overflow >= DropOldest || d.waiting < d.most:
-		if !d.common.add(1) {
-			return nil, false, ErrQueueFull
-		}
-		d.waiting++
-	case d.common.full():
-		return nil, false, ErrQueueFull
-	default:
-		r.place = guest
-		asks = d.overflow == Reject
-		if d.overflow == Block && !stays {
-			if d.blocked == nil {
-				d.blocked = &crowd{of: make(map[*request]*blocked), tenants: make(map[string]*queueOfTenant)}
-			}
-			kept = d.blocked.join(r)
-		}
+	if !d.common.add(1) {
+		d.leave(0) // room it may have been given is the next one's
+		return ErrQueueFull
 	}
+	d.waiting++
 	r.seq = d.seq.Add(1)
 	d.word.queue(1) // before it is visible: invariant 1
 	if d.tail == nil {
@@ -110,69 +103,72 @@ func (d *door) enter(r *request) (kept *blocked, asks bool, err error) {
 	}
 	d.tail = r
 	d.inbox++
-	return kept, asks, nil
+	return nil
 }
 
-// abide waits until the submitter of r need not be kept any more: there is room, or r
-// has started or is done.
-func (d *door) abide(r *request, b *blocked) {
-	select {
-	case <-b.room:
-	case <-r.Done(): // it is not in turn any more
-		d.mu.Lock()
-		delete(d.blocked.of, r)
+// block waits for room, in turn with others, until r's context ends or its latest
+// start has passed. Without an error the caller has room that counts in waiting,
+// unless the door closed.
+func (d *door) block(r *request) error {
+	d.mu.Lock()
+	if d.waiting < d.most && d.blocked.empty() || d.closed {
+		d.waiting++ // there is room after all
 		d.mu.Unlock()
+		return nil
 	}
-}
-
-// lets lets the submitter of r go, a guest that starts or waits for slots only, and says
-// that r counts from now on; unless too many wait beyond MaxQueue already, but for left
-// that have just left: what starts at once and comes back, to be repeated or to ask
-// again, would be without bound otherwise.
-func (d *door) lets(r *request, left int) bool {
+	if d.blocked == nil {
+		d.blocked = &crowd{tenants: make(map[string]*queueOfTenant)}
+	}
+	b := d.blocked.join(r.class.Load().tenant)
+	d.mu.Unlock()
+	err := r.abide(b.room)
+	if err == nil {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b := d.blocked.who(r) // nil: who waits for the result is not kept, and r never counts
-	if b == nil || d.waiting-left >= d.most+d.spare() {
-		return false
-	}
-	d.blocked.release(b)
-	r.place &^= guest
-	return true
-}
-
-// parts is for a guest that waits no more. If its submitter was not let go, it gets its
-// turn again when the guest returns, and is let go when that is done.
-func (d *door) parts(r *request) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if b := d.blocked.who(r); b != nil {
+	if b.in {
+		d.leave(1) // room came and nobody will use it: the next one's
+	} else {
 		d.blocked.leave(b)
 	}
+	return err
 }
 
-// returns is for a guest that waits again: so does its submitter, if it still did.
-func (d *door) returns(r *request) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if b := d.blocked.who(r); b != nil {
-		d.blocked.enter(b)
-		d.leave(0)
+// abide waits for room, as long as r can still start.
+func (r *request) abide(room <-chan struct{}) error {
+	var by time.Time
+	var late <-chan time.Time
+	if r.flags&(dated|ctxDeadline) == dated {
+		by = r.core().gate.time(r.startBy())
+		timer := time.NewTimer(time.Until(by))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-room:
+		return nil
+	case <-r.ctx.Done():
+		return &CanceledError{Cause: context.Cause(r.ctx), ctx: r.ctx.Err()}
+	case <-late:
+		return &LateError{By: by}
 	}
 }
 
-// spare is how many may wait beyond MaxQueue that came when it was reached, could start
-// and have come back, or wait for nothing but a slot. The caller holds mu.
-func (d *door) spare() int { return max(d.slots, d.most/4) }
-
-// leave makes room for n requests. The caller holds mu, and has the turn if anybody
-// is blocked.
+// leave makes room for n requests. The caller holds mu.
 func (d *door) leave(n int) {
 	d.waiting -= n
-	for !d.blocked.empty() && d.waiting < d.most && d.common.add(1) {
-		d.waiting++
-		d.blocked.next().place &^= guest
+	for !d.blocked.empty() && d.waiting < d.most {
+		d.admit()
 	}
+}
+
+// admit gives room to the next who waits for it. The caller holds mu.
+func (d *door) admit() {
+	b := d.blocked.next()
+	b.in = true
+	d.waiting++
+	close(b.room)
 }
 
 // left makes room for n requests that wait no more; negative: that wait again.
@@ -184,7 +180,7 @@ func (d *door) left(n int, rest bool) {
 	d.common.leave(n)
 	d.mu.Lock()
 	d.leave(n)
-	if rest && !d.returning() && d.waiting < d.most { // what waits out a backoff fills the queue, too
+	if rest && !d.returning() {
 		d.word.rests()
 	}
 	d.mu.Unlock()
@@ -239,6 +235,9 @@ func (d *door) close() {
 	defer d.mu.Unlock()
 	d.closed = true
 	d.word.shut()
+	for !d.blocked.empty() {
+		d.admit() // it finds the door closed
+	}
 }
 
 // newest returns the number of the request submitted last.
@@ -249,13 +248,6 @@ func (d *door) limit() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.most
-}
-
-// limits returns MaxQueue, and how many more may be there; see spare.
-func (d *door) limits() (most, spare int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.most, d.spare()
 }
 
 // resize changes MaxQueue.

@@ -2,7 +2,6 @@ package governor
 
 import (
 	"cmp"
-	"iter"
 	"math"
 	"slices"
 	"time"
@@ -23,55 +22,22 @@ func (c *core) arrive(r *request, now int64) {
 		return
 	}
 	l.weigh(cmp.Or(asked.weight, c.unnamed))
-	trial := c.overflow == Reject && r.guest()
-	if trial {
-		r.place, c.left = nowhere, c.left-1 // it counts as long as it is here
-	}
 	c.join(l, r, true)
 	sc := l.scopes()
 	if err := c.hopeless(r, &sc, now); err != nil {
 		c.drop(r, err)
 		return
 	}
-	switch {
-	case trial || c.overflow >= DropOldest:
-		c.bound(r, now)
-	case r.guest() && c.flows(r, now) && c.door.lets(r, c.left):
-		c.left-- // it counts now
+	if c.overflow >= DropOldest && c.queue.Len()+c.backoffs > c.door.limit() {
+		if c.pump(now, math.MaxInt); r.waiting() && c.queue.Len()+c.backoffs > c.door.limit() { // what could start does not wait
+			c.makeRoom(r)
+		}
 	}
-}
-
-// bound sees to it that r, which has come when the queue was full, waits only if there
-// is room. What could start does not wait, unless too many have come back already that
-// did so; see door.lets.
-func (c *core) bound(r *request, now int64) {
-	most, spare := c.door.limits()
-	over := func() int { return c.queue.Len() + c.backoffs - most }
-	if over() <= 0 {
-		return
-	}
-	if over() <= spare {
-		c.pump(now, math.MaxInt)
-	}
-	if r.waiting() && over() > 0 {
-		c.makeRoom(r, over() <= spare && c.flows(r, now))
-	}
-}
-
-// flows reports whether nothing but slots, or what all wait for, keeps r back, and so
-// few others that it would be let in if what is paused, or waits for limits of its own,
-// did not fill the queue: it keeps nobody else out.
-func (c *core) flows(r *request, now int64) bool {
-	most, _ := c.door.limits()
-	l := r.lane()
-	sc := l.scopes()
-	st, _ := c.gate.look(now, &sc)
-	return st == nil && !c.paused && !l.sched.Parked() && c.gate.word.queued() <= min(c.slots, most)
 }
 
 // join puts r into lane l, as waiting.
 func (c *core) join(l *lane, r *request, counted bool) {
-	r.moves(inLane)
+	r.place = inLane
 	c.queue.add(l, r, counted)
 	c.mind(r)
 	c.fresh = append(c.fresh, r)
@@ -88,52 +54,16 @@ func (c *core) hopeless(r *request, sc *scopes, now int64) error {
 		if wait == limiter.Never {
 			return ErrNeverAdmissible
 		}
-		if r.flags&dated != 0 {
-			wait = max(wait, c.unopened(r.sel(), now))
-		}
 		if err := c.tooLateIn(r, now, wait); err != nil {
 			return err
 		}
 	}
-	if c.breaker != nil && (!c.breakerWait || r.flags&dated != 0) {
-		if err := c.breaker.Ready(c.gate.time(now)); err != nil && !c.breakerWait {
-			return err
-		} else if err := c.tooLateIn(r, now, breakerOpen(err)); err != nil {
+	if c.breaker != nil && !c.breakerWait {
+		if err := c.breaker.Ready(c.gate.time(now)); err != nil {
 			return err
 		}
 	}
 	return c.tooLong(r, c.gate.cooldown(sc), now)
-}
-
-// unopened returns how long there will be no connection for sel at least, 0 when nobody
-// knows.
-func (c *core) unopened(sel *selector, now int64) time.Duration {
-	if c.pool == nil {
-		return 0
-	}
-	return max(0, c.pool.earliest(sel.value).Sub(c.gate.time(now)))
-}
-
-// sweepLate fails the requests in lanes, and of others, that would start too late if they
-// have to wait so long, and returns the earliest latest start of those that are left.
-func (c *core) sweepLate(lanes iter.Seq[*lane], others []*request, now int64, wait time.Duration) (earliest int64) {
-	earliest = forever
-	fail := func(r *request) {
-		if err := c.tooLateIn(r, now, wait); err != nil {
-			c.drop(r, err)
-		} else {
-			earliest = min(earliest, r.startBy())
-		}
-	}
-	for l := range lanes {
-		for _, r := range l.all() {
-			fail(r)
-		}
-	}
-	for _, r := range others {
-		fail(r)
-	}
-	return earliest
 }
 
 // tooLateIn returns why r need not wait for something that takes so long at least, if
@@ -168,12 +98,11 @@ func (c *core) anybodyMinds(now, last int64) bool {
 
 // sweep fails the requests that new cooldowns, of which the last ends at last, make
 // wait too long. changed are the scopes that have changed. It looks at the lanes of
-// those, and into those in which anybody could mind, and at what waits out a backoff,
-// unless nobody can.
+// those, and into those in which anybody could mind, unless nobody can.
 //
-// Where it has looked at all that waits, because the whole host pauses, it knows the
-// earliest latest start of those that are left. So that of one that is gone brings no
-// later sweep about.
+// Where it has looked at all that waits in lanes, because the whole host pauses, it knows
+// the earliest latest start of those that are left. So that of one that is gone brings no
+// later sweep about. What is in no lane is minded again when it comes back.
 func (c *core) sweep(now, last int64, changed []*scope) {
 	if !c.gate.word.held() || c.observe || !c.anybodyMinds(now, last) {
 		return
@@ -195,30 +124,9 @@ func (c *core) sweep(now, last int64, changed []*scope) {
 			}
 		}
 	}
-	for _, r := range c.away() {
-		sc := r.lane().scopes()
-		if err := c.tooLong(r, c.gate.cooldown(&sc), now); err != nil {
-			c.drop(r, err)
-		} else {
-			earliest = min(earliest, r.startBy())
-		}
-	}
 	if all {
 		c.earliest = earliest
 	}
-}
-
-// away returns the requests that wait in no lane.
-func (c *core) away() (rs []*request) {
-	if c.backoffs == 0 {
-		return nil
-	}
-	for t := range c.timers.All() {
-		if r := (*request)(t); r.is(inTimers) {
-			rs = append(rs, r)
-		}
-	}
-	return rs
 }
 
 // expire deals with requests whose time has come: a latest start, the end of a
@@ -230,7 +138,7 @@ func (c *core) expire(now int64) {
 			return
 		}
 		r := (*request)(t)
-		if r.is(inTimers) && r.hist.until <= now { // waited out
+		if r.place == inTimers && r.hist.until <= now { // waited out
 			c.rejoin(r, now)
 			continue
 		}
@@ -249,19 +157,19 @@ func (c *core) cancel(r *request) { c.drop(r, c.cancelError(r)) }
 // because of it when an attempt was made before.
 func (c *core) drop(r *request, err error) {
 	err = c.because(r, err)
-	if r.is(inLane) {
+	if r.place == inLane {
 		c.queue.remove(r)
 	} else {
 		c.backoffs--
 	}
-	c.leave(r, false)
+	c.leave(r)
 	c.end(r, err)
 }
 
 // turnAway completes a request from the inbox that gets no lane.
 func (c *core) turnAway(r *request, err error) {
 	c.queue.Count(-1)
-	c.goes(r, false)
+	c.left++
 	c.end(r, err)
 }
 
@@ -274,10 +182,9 @@ func (c *core) end(r *request, err error) {
 	}
 }
 
-// leave undoes what waiting did to r, but for its lane. starts says that it leaves for
-// a slot.
-func (c *core) leave(r *request, starts bool) {
-	r.moves(nowhere)
+// leave undoes what waiting did to r, but for its lane.
+func (c *core) leave(r *request) {
+	r.place = nowhere
 	if r.flags&dated != 0 {
 		c.minding--
 	}
@@ -285,28 +192,14 @@ func (c *core) leave(r *request, starts bool) {
 		c.timers.Remove((*timer)(r))
 	}
 	c.watches.remove(r)
-	c.goes(r, starts)
-}
-
-// goes undoes what r counts in the queue's length. A guest counts nothing there.
-func (c *core) goes(r *request, starts bool) {
-	switch {
-	case !r.guest():
-		c.left++
-	case !starts || !c.door.lets(r, c.left):
-		c.door.parts(r)
-	}
+	c.left++
 }
 
 // back takes a request that has come back from an attempt.
 func (c *core) back(r *request, now int64) {
-	if r.guest() {
-		c.door.returns(r)
-	} else {
-		c.left-- // it waits again
-	}
+	c.left-- // it waits again
 	c.backoffs++
-	r.moves(inTimers)
+	r.place = inTimers
 	c.mind(r)
 	h := r.hist
 	if h != nil && h.begun() {
@@ -380,19 +273,13 @@ func (c *core) rejoin(r *request, now int64) {
 	}
 }
 
-// makeRoom makes room in a queue that r has filled beyond MaxQueue. stays says that r
-// itself need not go.
-func (c *core) makeRoom(r *request, stays bool) {
-	v, err := r, ErrQueueFull
-	if c.overflow >= DropOldest {
-		v, err = c.queue.eldest(), ErrDropped
-	}
+// makeRoom makes room in a queue that r has filled beyond MaxQueue.
+func (c *core) makeRoom(r *request) {
+	v, err := c.queue.eldest(), ErrDropped
 	if c.overflow == DropLower && v.lane().priority >= r.lane().priority {
 		v, err = r, ErrQueueFull
 	}
-	if v != r || !stays {
-		c.overflown(v, err)
-	}
+	c.overflown(v, err)
 }
 
 func (c *core) overflown(v *request, err error) {

@@ -119,27 +119,17 @@ func (r *request) first(f flags) bool {
 	return !was
 }
 
-// place is where the actor keeps a request, and whether that is a guest.
+// place is where the actor keeps a request.
 type place uint8
 
 const (
 	nowhere place = iota // in the inbox, with an attempt, or done
 	inLane
 	inTimers // alone: it waits out a backoff, or its own pause
-
-	guest place = 1 << 7 // beside one of these: it does not count in door.waiting; see door.enter
 )
 
-// is reports whether r is at p.
-func (r *request) is(p place) bool { return r.place&^guest == p }
-
-// moves puts r to p.
-func (r *request) moves(p place) { r.place = r.place&guest | p }
-
-func (r *request) guest() bool { return r.place&guest != 0 }
-
-// waiting reports whether the request is in the actor's queue.
-func (r *request) waiting() bool { return !r.is(nowhere) }
+// waiting reports whether the request counts towards MaxQueue.
+func (r *request) waiting() bool { return r.place != nowhere }
 
 // marks are what happened to a request.
 type marks uint32
@@ -160,7 +150,7 @@ type history struct {
 	r         *request
 	startBy   int64
 	idx       int32 // in core.timers
-	slot      int32 // in lane.returned or lane.begun
+	slot      int32 // in lane.returned
 	attempts  int
 	limited   int // by a rate limit, but for probes
 	probes    int // refused as the probe
@@ -189,7 +179,7 @@ type history struct {
 // begun reports whether an attempt was made.
 func (h *history) begun() bool { return h.attempts > 0 || h.polls > 0 }
 
-// When and Index are for lane.returned and lane.begun.
+// When and Index are for lane.returned.
 func (h *history) When() int64   { return int64(h.r.order()) }
 func (h *history) Index() *int32 { return &h.slot }
 

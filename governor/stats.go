@@ -24,7 +24,7 @@ type Stats struct {
 
 	Workers  int `json:"workers"`   // slots
 	InFlight int `json:"in_flight"` // slots taken, by closures, holds and opening connections
-	Queued   int `json:"queued"`    // requests that wait, backoffs included, and those whose Submit waits for room
+	Queued   int `json:"queued"`    // requests that wait, backoffs included
 	MaxQueue int `json:"max_queue"`
 
 	// Lanes and Tenants list the 50 with the most waiting requests, a tenant's in all

@@ -15,8 +15,7 @@ func Func[R any](fn func(context.Context) (R, error)) func(context.Context, stru
 }
 
 // Submit hands fn to g and returns at once, unless the queue is full and
-// Config.Overflow is Block: then it waits for room, or until the request, which is in
-// the queue meanwhile, has started or is done, as it is when ctx ends. (With another
+// Config.Overflow is Block: then it waits for room, or until ctx ends. (With another
 // Overflow it may wait for a decision of the scheduler, but for no request.) It never
 // returns nil: a request that is refused is already done, with the reason as
 // its error.
@@ -211,20 +210,13 @@ func (c *core) admit(r *request, ask *Ask) error {
 	if by := r.startBy(); by < now {
 		return &LateError{By: c.gate.time(by), Could: c.gate.time(now)}
 	}
-	kept, asks, err := c.door.enter(r)
-	if err != nil {
+	if err := c.door.enter(r); err != nil {
 		return err
 	}
 	if c.gate.word.likely(c.slots) {
 		c.help(now)
 	} else {
 		c.wakeUp() // a turn would grow the stack of who has to wait
-	}
-	switch {
-	case kept != nil:
-		c.door.abide(r, kept)
-	case asks:
-		c.ask(func() {}) // it decides about what is there before it answers
 	}
 	return nil
 }
@@ -236,8 +228,6 @@ type selector struct {
 	name  string
 	refs  refs  // requests, from submission to completion; see names
 	plain *lane // of the zero Ask, in which nothing is ever
-
-	unopened int64 // until when no connection can be opened, as far as who waits has been told; the actor's
 }
 
 // lane returns the lane that a request for s asks for whose tenant has the given weight.

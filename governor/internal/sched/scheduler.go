@@ -101,7 +101,9 @@ func (s *Scheduler) Remove(l *Lane, first bool) {
 	if l.n == 0 {
 		return
 	}
-	s.Elders.older(l)
+	if first {
+		s.Elders.older(l)
+	}
 	s.changed(l, first)
 }
 
