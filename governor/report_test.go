@@ -579,27 +579,6 @@ func TestDebtIsPaidWithinMaxCooldown(t *testing.T) {
 	})
 }
 
-// Of several calls that run at the same time, each of which cost too much.
-func TestDebtsTogetherArePaidWithinMaxCooldown(t *testing.T) {
-	bubble(t, func(c *governor.PlainConfig) {
-		c.Limits = []governor.Limit{{Limiter: newBucket(t, 1, 10)}}
-		c.MaxCooldown = time.Minute
-	}, func(t *testing.T, g *governor.Plain) {
-		var running []*governor.Request[int]
-		for range 5 {
-			running = append(running, governor.Submit(t.Context(), g, "", saying(time.Second, throttle.Quota{Cost: 1 << 30})))
-		}
-		for _, r := range running {
-			<-r.Done()
-		}
-		start := time.Now()
-		call(t, g, sleep(0))
-		if took := time.Since(start); took > time.Minute+2*time.Second || took < 50*time.Second {
-			t.Errorf("the next after %v, want about a minute", took)
-		}
-	})
-}
-
 // Nobody else's calls are fair to have for years on end because of one header.
 func TestAbsurdCostDoesNotStarveItsTenant(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue = 1, 100_000 }, func(t *testing.T, g *governor.Plain) {
