@@ -32,7 +32,6 @@ type cell struct {
 	open     int64 // taken and not settled
 	stale    int64 // of those, from before the last grant
 	usedEnd  int64 // when the first of the leases ends that the others are of
-	givenEnd int64 // when the first of the leases ends that were to be returned last
 	need     int   // somebody waits for so many; 0: nobody
 	neededAt int64 // when somebody said so last; others may have asked for less since
 	retryAt  int64 // before, the store has none

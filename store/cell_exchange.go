@@ -137,16 +137,14 @@ func (c *cell) failed(now int64, err error) {
 	}
 }
 
-// unsaid takes back what the pending item was to say, which nobody has heard. Permits
-// that it was to return are still charged to this process: as long as the first of them
-// can be used they can be returned, and after that the store would take others for them.
+// unsaid takes back what the pending item was to say, which nobody has heard, but for an
+// earlier try whose answer was lost: to say it twice is on the safe side. Permits that it
+// was to return are not to be used, nor returned once more; they come back with their
+// window, or lease.
 func (c *cell) unsaid(now int64) {
 	it := c.pending
 	c.pending = nil
 	c.debt += it.Debt
-	if it.Returned > 0 && c.givenEnd > now {
-		c.grant(lease{it.Returned, c.givenEnd})
-	}
 	c.passed = c.passed || it.Probe == ProbePassed
 	if c.member != nil {
 		c.member.unsaid(it, c.begun)

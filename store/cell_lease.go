@@ -16,9 +16,6 @@ func (c *cell) drop(now int64) {
 
 // give takes all leases, to be returned.
 func (c *cell) give() (n int64) {
-	if len(c.leases) > 0 {
-		c.givenEnd = c.leases[0].end
-	}
 	n = c.credit
 	c.leases, c.credit = c.leases[:0], 0
 	return n
@@ -26,7 +23,6 @@ func (c *cell) give() (n int64) {
 
 // giveSome takes n permits of the lease that ends first, to be returned.
 func (c *cell) giveSome(n int64) int64 {
-	c.givenEnd = c.leases[0].end
 	c.leases[0].n -= n
 	c.credit -= n
 	return n

@@ -207,7 +207,10 @@ end
 -- charge counts k permits; less than 0 gives them back.
 local function charge(c, k)
 	if c[KIND] == BUCKET then
-		if k > 0 then c[AHEAD], c[ASOF] = min(CAP, ahead(c) + charged(c, k)), max(now, c[ASOF]) end
+		if k > 0 then -- what drain has made of it stays, though it may be more than CAP
+			local a = ahead(c)
+			c[AHEAD], c[ASOF] = min(max(CAP, a), a + charged(c, k)), max(now, c[ASOF])
+		end
 		return
 	end
 	local i = USED
