@@ -23,7 +23,7 @@ const (
 	Cancelled    // a request ended in the queue, or before it, because its context did (Request, Err)
 	Refused      // the governor refused a request, or ended one that waited, for another reason than those with a kind of their own (Request, Attempt: the last one made; Err: why)
 	Requeued     // a rate-limited request went back to its place (Request, Attempt, Scope, Until)
-	Retry        // a failed attempt will be repeated; told before the wait (Request, Attempt; Delay until then; Err)
+	Retry        // a failed attempt is to be repeated, if the budget allows it then; told before the wait (Request, Attempt; Delay until then; Err)
 	Again        // an attempt asked to be followed by another, and its request waits (Request, Attempt; Delay until then)
 	Recovered    // a request succeeded after at least one retry (Request, Attempt)
 	Ignored      // an error that the policy does not treat (Err)

@@ -168,13 +168,16 @@ func (a *Adaptive) Remaining(now time.Time) (all []throttle.Quota) {
 			continue
 		}
 		q := throttle.Quota{
-			Name: w.which.name, Window: w.which.window, Limit: -1, Remaining: int64(max(0, w.left)), Cost: -1,
-			Reset: now.Add(time.Duration((w.until - t) * 1e9)),
+			Name: w.which.name, Window: w.which.window, Limit: -1, Remaining: whole(w.left), Cost: -1,
+			Reset: now.Add(time.Duration(whole((w.until - t) * 1e9))),
 		}
 		if w.limit > 0 {
-			q.Limit = int64(w.limit)
+			q.Limit = whole(w.limit)
 		}
 		all = append(all, q)
 	}
 	return all
 }
+
+// whole is x, at least 0 and at most 1<<62, rounded down.
+func whole(x float64) int64 { return int64(max(0, min(x, 1<<62))) }

@@ -488,3 +488,24 @@ func TestRemainingIsWhatAnotherAdaptiveNeedsToKnow(t *testing.T) {
 		t.Errorf("when it is over: %+v", got)
 	}
 }
+
+// It is sound for whatever was said.
+func TestRemainingOfNonsense(t *testing.T) {
+	now := time.Now()
+	a := newAdaptive(t, AdaptiveConfig{})
+	a.Wait(now, "", 1)
+	a.Told(now, now, throttle.Quota{Name: "x", Limit: math.MaxInt64, Remaining: math.MaxInt64, Reset: now.Add(time.Hour)})
+	a.Told(now, now, throttle.Quota{Name: "y", Limit: 5, Remaining: 0, Reset: now.AddDate(400, 0, 0)})
+	for _, q := range a.Remaining(now) {
+		if q.Remaining < 0 || q.Limit < 0 || q.Reset.Before(now) {
+			t.Errorf("%+v", q)
+		}
+	}
+	b := newAdaptive(t, AdaptiveConfig{})
+	for _, q := range a.Remaining(now) {
+		b.Told(now, now, q)
+	}
+	if x, y := a.Wait(now, "", 1), b.Wait(now, "", 1); x != y {
+		t.Errorf("the one waits %v, the other %v", x, y)
+	}
+}

@@ -106,7 +106,10 @@ func (b *Bucket) wait(t uint64, e *slot[span], n int) time.Duration {
 // is kept.
 func (b *Bucket) Take(now time.Time, key string, n int) {
 	if t := b.at(now); n > 0 {
-		b.spend(t, b.use(t, key), uint64(n), true)
+		e := b.use(t, key)
+		if b.spend(t, e, uint64(n), true); e == nil {
+			b.keys.missed(key, n)
+		}
 	}
 }
 

@@ -779,3 +779,60 @@ func TestAllOrNone(t *testing.T) {
 		}
 	}
 }
+
+// Nor is what was settled remembered for ever.
+func TestForgottenKeysThatAreSettledAreForgotten(t *testing.T) {
+	b := newBucket(t, BucketConfig{Rate: 10, Burst: 10})
+	now := epoch
+	for i := range mostGone + 3 { // long calls of as many keys
+		b.Take(now, fmt.Sprint("crowd", i), 1)
+		now = now.Add(time.Second)
+	}
+	for i := range mostGone + 3 {
+		b.Settle(now, fmt.Sprint("crowd", i), 1, 1)
+	}
+	t.Logf("all settled: %d in gone, lost %d", len(b.keys.gone), b.keys.lost)
+	for i := range mostGone + 50 { // one call at a time that takes 3 s, each of another key
+		key := fmt.Sprint("later", i)
+		b.Take(now, key, 1)
+		now = now.Add(2 * time.Second)
+		b.Take(now, "busy", 1)
+		b.Settle(now, "busy", 1, 1)
+		now = now.Add(time.Second)
+		b.Settle(now, key, 1, 1)
+	}
+	t.Logf("all settled: %d in gone, lost %d", len(b.keys.gone), b.keys.lost)
+	now = now.Add(time.Minute)
+	for range 7 {
+		b.Take(now, "new", 1)
+	}
+	for range 7 {
+		b.Settle(now, "new", 1, 0)
+	}
+	if n := b.Available(now, "new"); n < 8 {
+		t.Errorf("7 calls that were not made cost %d permits", 10-n)
+	}
+	if n := len(b.keys.gone); n > 10 {
+		t.Errorf("%d keys are remembered, though no call is open", n)
+	}
+}
+
+// A take that found no room is settled, too: not in place of one that was kept.
+func TestTakeWithoutRoomIsSettledForItself(t *testing.T) {
+	l, err := NewSlidingLog(SlidingLogConfig{Limit: 5, Window: time.Second, MaxKeys: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := epoch
+	l.Take(now, "ann", 5) // long calls
+	now = now.Add(2 * time.Second)
+	l.Take(now, "bob", 1) // ann is forgotten
+	l.Take(now, "ann", 5) // there is no room: of this nothing is kept
+	l.Settle(now, "ann", 5, 5)
+	now = now.Add(2 * time.Second)
+	l.Take(now, "ann", 5)
+	l.Settle(now, "ann", 5, 0) // the long ones
+	if n := l.Available(now, "ann"); n > 0 {
+		t.Errorf("%d available while 5 are in the window", n)
+	}
+}

@@ -179,6 +179,8 @@ func (w *FixedWindow) Take(now time.Time, key string, n int) {
 	}
 	if e := w.use(now, key); e != nil {
 		w.charge(e, permits(n))
+	} else {
+		w.keys.missed(key, n)
 	}
 }
 

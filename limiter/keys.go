@@ -14,8 +14,8 @@ type keyTable[S any] struct {
 	heap  []*slot[S] // the smallest due on top
 
 	// gone is what keys had still open when they were forgotten, as far as that is more
-	// than lost: the most that any of those had for which there was no place. A key that
-	// returns and is not in gone may be that one.
+	// than lost: at least the most that any of those had for which there was no place. A
+	// key that returns and is not in gone may be that one.
 	gone map[string]uint64
 	lost uint64
 }
@@ -110,7 +110,7 @@ func (t *keyTable[S]) forgetIdle(now uint64) *slot[S] {
 func (t *keyTable[S]) note(e *slot[S]) {
 	switch {
 	case e.back.open <= t.lost:
-	case len(t.gone) >= mostGone:
+	case len(t.gone) >= min(mostGone, t.max):
 		t.lost = e.back.open
 	default:
 		if t.gone == nil {
@@ -120,11 +120,19 @@ func (t *keyTable[S]) note(e *slot[S]) {
 	}
 }
 
+// missed is for a take of n permits of a key that has found no room: it will be settled
+// as those are that were made before the key was forgotten.
+func (t *keyTable[S]) missed(key string, n int) {
+	if open, ok := t.gone[key]; ok {
+		t.gone[key] = open + uint64(permits(n))
+	}
+}
+
 // settleGone ends a take of n permits of a key that is not in the table.
 func (t *keyTable[S]) settleGone(key string, n int) {
 	switch open := t.gone[key]; {
 	case open == 0:
-	case open <= uint64(n):
+	case open <= uint64(n)+t.lost: // as who is not in gone
 		delete(t.gone, key)
 	default:
 		t.gone[key] = open - uint64(n)

@@ -113,6 +113,8 @@ func (l *Leaky) Take(now time.Time, key string, n int) {
 		e.back.pass(e.back.open) // what was taken before has flowed out
 		e.back.take(uint64(n))
 		l.pour(t, e, uint64(n))
+	} else {
+		l.keys.missed(key, n)
 	}
 }
 

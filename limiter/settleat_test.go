@@ -1,11 +1,13 @@
 package limiter
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/flyball-go/flyball/internal/effort"
+	"github.com/flyball-go/flyball/internal/errtree"
 )
 
 // dated are the limiters that are told when what they correct was taken.
@@ -165,5 +167,52 @@ func TestSettleAtGivesBackWithinAWindow(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What is not sent while a breaker further in is open leaves no trace, however many calls
+// that are in a moment.
+func TestCallsThatWereNotSentInAStormCostNothingLater(t *testing.T) {
+	for _, way := range []string{"Do", "Settle"} {
+		t.Run(way, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				l, err := NewSlidingLog(SlidingLogConfig{Limit: 100, Window: time.Hour})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := newShared(t, SharedConfig{Limiters: []Limiter{l}})
+				notSent := errtree.SaysRefused(errVendor, true)
+				for range 100 { // a breaker further in is open
+					time.Sleep(time.Millisecond)
+					if way == "Do" {
+						Do(t.Context(), s, "", 1, func(context.Context) (int, error) { return 0, notSent })
+					} else {
+						if err := s.Allow("", 1); err != nil {
+							t.Fatal(err)
+						}
+						s.Settle("", 1, 0)
+					}
+				}
+				if n := l.Available(time.Now(), ""); n != 100 {
+					t.Errorf("%d available", n)
+				}
+				var turned []time.Duration
+				begin := time.Now()
+				for range 5 * 90 { // 5 hours
+					time.Sleep(40 * time.Second)
+					if way == "Do" {
+						_, err = Do(t.Context(), s, "", 1, func(context.Context) (int, error) { return 0, nil })
+					} else if err = s.Allow("", 1); err == nil {
+						s.Settle("", 1, 1)
+					}
+					if err != nil {
+						turned = append(turned, time.Since(begin))
+					}
+				}
+				if len(turned) > 0 {
+					t.Errorf("%s: %d of 450 calls turned away, from %v to %v", way, len(turned), turned[0], turned[len(turned)-1])
+				}
+			})
+		})
 	}
 }

@@ -31,8 +31,8 @@ type SlidingLogConfig struct {
 // The envelope: any half-open span of time of length Window+Margin holds no more
 // permits of a key than the highest limit in force in it.
 //
-// The price is memory: 16 bytes for each take that still counts, so up to
-// 16*Limit bytes for a key, besides some 140 for the key itself. Where that is too
+// The price is memory: 16 bytes for each take that still counts, or was given
+// back lately, so up to 32*Limit bytes for a key, besides some 140 for the key itself. Where that is too
 // much, SlidingCounter needs little and wastes some. Takes made at the same
 // nanosecond count as one.
 //
@@ -143,14 +143,33 @@ func (r logRule) charge(t uint64, s *ring, n int64) {
 	}
 	s.sum += n
 	if s.len > 0 {
+		last := s.at(s.len - 1)
+		if last.n == 0 {
+			last.at = t // all was given back: its place is free
+		} else if int64(s.len) >= 2*r.l.limit.next {
+			s.compact()
+			last = s.at(s.len - 1)
+		}
 		// Only who overdraws a limit meets it with as many takes as permits.
-		if last := s.at(s.len - 1); last.at == t || int64(s.len) >= r.l.limit.next {
+		if last.at == t || int64(s.len) >= 2*r.l.limit.next {
 			last.at = t
 			last.n += n
 			return
 		}
 	}
 	s.push(take{t, n})
+}
+
+// compact drops the takes of which all was given back.
+func (r *ring) compact() {
+	k := 0
+	for i := range r.len {
+		if x := *r.at(i); x.n > 0 {
+			*r.at(k) = x
+			k++
+		}
+	}
+	r.len = k
 }
 
 // off takes n permits off the takes of a time, or those that they were counted

@@ -97,6 +97,8 @@ func (w *window[S]) Take(now time.Time, key string, n int) {
 	if e := w.get(now, key); e != nil {
 		e.back.take(uint64(permits(n)))
 		w.rule.charge(w.now, &e.state, permits(n))
+	} else {
+		w.keys.missed(key, n)
 	}
 }
 

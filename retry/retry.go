@@ -8,6 +8,7 @@ import (
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/isnil"
 	"github.com/flyball-go/flyball/policy"
 )
 
@@ -55,8 +56,8 @@ type Config struct {
 	FailOnResult bool
 
 	// Budget bounds repetitions by the traffic. It is looked at before the wait, and
-	// taken when that is over: a call that only waits holds nothing of it. nil means
-	// no bound.
+	// taken when that is over: a call that only waits holds nothing of it (a governor's
+	// request does). nil means no bound.
 	Budget *policy.Budget
 
 	// BeforeRetry is called before each repetition, with the result that it will
@@ -168,7 +169,9 @@ func (c Config) Next(s backoff.Step) (wait time.Duration, again bool, why Reason
 	if schedule == nil {
 		schedule = defaultBackoff
 	}
-	wait, again = schedule.Next(s)
+	if again = !isnil.Pointer(schedule); again {
+		wait, again = schedule.Next(s)
+	}
 	if !again {
 		return 0, false, OutOfSchedule
 	}
