@@ -30,7 +30,10 @@ type Config[S comparable, C any] struct {
 	// 16. With a Pool it is cut to Pool.Max, which is 16 unless set.
 	Workers int
 
-	// MaxQueue is how many requests may wait. 0 means 10,000.
+	// MaxQueue is how many requests may wait. 0 means 10,000. What is paused, or waits
+	// for a limit of its own, counts as all else does: when that fills the queue, others
+	// do not get in until it leaves, though they could start. So it should be more than
+	// what may have to wait so.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is

@@ -34,6 +34,10 @@ type SlotsConfig struct {
 // many as this one had, until they end: no context ends with a slot. A call that must
 // not should have a timeout of a tenth of the TTL, and another Outage.
 //
+// Slots are for calls that take one, or few. One that takes more than its process's part
+// may not begin at all while other processes want slots, too, and then asks the store
+// again and again.
+//
 // Slots have one owner, as every limiter. Those of one Name and level in a process are
 // the same slots, each under its own owner's lock, and so a limiter.Claimer; the smallest
 // Max of them counts.
