@@ -22,7 +22,6 @@ type cell struct {
 	begun   int64 // when it was sent first
 	lost    bool  // the store answers, but not about this key
 	pause   int64 // then, it is not asked before
-	suspect bool  // what was sent was invalid: it is sent by itself
 	fresh   int64 // when the last item was sent first whose answer was taken; -1: too long ago
 
 	// Of permits. What is taken comes from the lease that ends first.

@@ -172,7 +172,7 @@ func (c *cell) alone(now int64, err error) (after []func()) {
 
 // answered takes an answer to it.
 func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
-	c.pause, c.suspect = 0, false
+	c.pause = 0
 	if c.lost {
 		c.lost = false
 		name := c.governs()

@@ -42,7 +42,7 @@ func (s *Syncer) begin() (next int64) {
 		var items []Item
 		for len(batch) < MaxItems {
 			c := s.due.first()
-			if c == nil || c.due > now || c.suspect && len(batch) > 0 {
+			if c == nil || c.due > now {
 				break
 			}
 			s.due.remove(c)
@@ -53,9 +53,6 @@ func (s *Syncer) begin() (next int64) {
 			c.busy = true
 			batch = append(batch, c)
 			items = append(items, *c.item(now))
-			if c.suspect {
-				break
-			}
 		}
 		if len(batch) == 0 {
 			if c := s.due.first(); c != nil {
@@ -115,8 +112,7 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 		switch {
 		case errors.Is(err, ErrInvalid):
 			// It says nothing of the store, which may be there for all but the one that is
-			// at fault: that is found out by sending each by itself until it is answered.
-			c.suspect = true
+			// at fault: that comes apart from the others, as each has a pause of its own.
 			after = append(after, c.alone(now, err)...)
 		case err != nil:
 			c.failed(now, err)

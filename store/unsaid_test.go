@@ -100,6 +100,22 @@ func (l *listener) all() []string {
 	return heard
 }
 
+// twoOf returns two processes, of which the first reaches the store by r, and a governor
+// of each.
+func twoOf(t *testing.T, r *refusing) (a, b *store.Syncer, ga, gb *listener) {
+	t.Helper()
+	a, b = syncer(t, store.SyncerConfig{Store: r}), syncer(t, store.SyncerConfig{Store: r.Store})
+	ga, gb = &listener{}, &listener{}
+	leaveA, leaveB := a.Join(ga), b.Join(gb)
+	t.Cleanup(func() {
+		leaveB()
+		leaveA()
+		b.Close()
+		a.Close()
+	})
+	return a, b, ga, gb
+}
+
 // What a request was to say that was not executed is said by the next: cooldowns that
 // a vendor asked for, those that an operator has cleared, and what calls cost beyond what
 // was granted; not permits that come back, for an earlier try may have been executed whose
@@ -108,14 +124,8 @@ func TestWhatWasNotExecutedIsSaidAgain(t *testing.T) {
 	for how, name := range []string{"all invalid", "each invalid", "each stale"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := memory(t)
-				r := &refusing{Store: m, how: refusal(how)}
-				a, b := syncer(t, store.SyncerConfig{Store: r}), syncer(t, store.SyncerConfig{Store: m})
-				defer a.Close()
-				defer b.Close()
-				ga, gb := &listener{}, &listener{}
-				defer a.Join(ga)()
-				defer b.Join(gb)()
+				r := &refusing{Store: memory(t), how: refusal(how)}
+				a, b, ga, gb := twoOf(t, r)
 				hour := store.Limit{Kind: store.Window, Quota: 100, Per: time.Hour}
 				owes := share(t, a, hour)
 				name := store.ShareConfig{Name: "gives", Limits: []store.Limit{hour}}
@@ -181,14 +191,8 @@ func TestWhatWasNotExecutedIsSaidAgain(t *testing.T) {
 // vendor has said since is newer.
 func TestAClearThatWasNotExecutedEndsNoLaterCooldown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := memory(t)
-		r := &refusing{Store: m}
-		a, b := syncer(t, store.SyncerConfig{Store: r}), syncer(t, store.SyncerConfig{Store: m})
-		defer a.Close()
-		defer b.Close()
-		ga, gb := &listener{}, &listener{}
-		defer a.Join(ga)()
-		defer b.Join(gb)()
+		r := &refusing{Store: memory(t)}
+		_, _, ga, gb := twoOf(t, r)
 		ga.listen(event.Event{Kind: event.Cooling, Scope: "tenant:a", Until: time.Now().Add(time.Minute)})
 		time.Sleep(time.Second)
 		r.set(all)
@@ -209,14 +213,8 @@ func TestAClearThatWasNotExecutedEndsNoLaterCooldown(t *testing.T) {
 // until the store takes it for lost.
 func TestAProbesSuccessThatWasNotExecutedIsSaidAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := memory(t)
-		r := &refusing{Store: m}
-		a, b := syncer(t, store.SyncerConfig{Store: r}), syncer(t, store.SyncerConfig{Store: m})
-		defer a.Close()
-		defer b.Close()
-		ga, gb := &listener{}, &listener{}
-		defer a.Join(ga)()
-		defer b.Join(gb)()
+		r := &refusing{Store: memory(t)}
+		a, b, ga, _ := twoOf(t, r)
 		second := store.Limit{Kind: store.Window, Quota: 100, Per: time.Second}
 		sa, sb := share(t, a, second), share(t, b, second)
 		wait := func(sh *store.Share) time.Duration {
@@ -273,8 +271,8 @@ func TestAnInvalidItemStopsNoOther(t *testing.T) {
 				}
 			}
 		}
-		if n < 600 { // some 900: how long each waits is random, and while it is suspect each is sent alone
-			t.Errorf("%d of 3000 calls pass", n)
+		if n < 800 { // of some 1030; how long each pauses is random
+			t.Errorf("%d calls pass", n)
 		}
 		if asked := r.set(nil); asked > 40 {
 			t.Errorf("%d items are refused in ten seconds", asked)
