@@ -47,7 +47,7 @@ func (g *gate) depart(now int64, a *attempt, ok bool, refused []throttle.Scope) 
 				st.at = add(now, idleScope) // the next probe brings its own patience
 				g.timers.Fix(st)
 			case st.phase == ramping && st.rate == 0:
-				if st.allowed >= g.slots && ok {
+				if st.allowed >= g.slots {
 					st.at = now // grown: the actor ends it
 				} else if grew {
 					st.at = add(now, g.patient) // a round begins

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -10,11 +11,14 @@ import (
 	"github.com/flyball-go/flyball/internal/errtree"
 )
 
-// dated are the limiters that are told when what they correct was taken.
-func dated(t *testing.T, limit int, window time.Duration) map[string]interface {
+// datedCounter is a Dated limiter whose permits can be counted.
+type datedCounter interface {
 	Dated
 	Counter
-} {
+}
+
+// dated are the limiters of a sliding window that are told when what they correct was taken.
+func dated(t *testing.T, limit int, window time.Duration) map[string]datedCounter {
 	t.Helper()
 	log, err := NewSlidingLog(SlidingLogConfig{Limit: limit, Window: window})
 	if err != nil {
@@ -24,10 +28,40 @@ func dated(t *testing.T, limit int, window time.Duration) map[string]interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]interface {
-		Dated
-		Counter
-	}{"SlidingLog": log, "SlidingCounter": segments}
+	return map[string]datedCounter{"SlidingLog": log, "SlidingCounter": segments}
+}
+
+// hourly are those whose windows follow each other.
+func hourly(t *testing.T, limit int) map[string]datedCounter {
+	t.Helper()
+	return map[string]datedCounter{
+		"FixedWindow": newFixedWindow(t, FixedWindowConfig{Limit: limit, Period: time.Hour}),
+		"Calendar":    newCalendar(t, CalendarConfig{Limit: limit, Cycle: Hourly}),
+	}
+}
+
+// stride is a take of a random walk, and what it turned out to cost.
+type stride struct {
+	at         time.Duration
+	n, settled int
+	open       bool
+}
+
+// stroll takes some permits, if there are, or settles one of the last takes.
+func stroll(r *rand.Rand, l datedCounter, takes []stride, now time.Duration) []stride {
+	at, n := epoch.Add(now), 1+r.IntN(30)
+	if r.IntN(3) == 0 {
+		if l.Wait(at, "k", n) == 0 {
+			l.Take(at, "k", n)
+			takes = append(takes, stride{at: now, n: n, settled: n, open: true})
+		}
+	} else if len(takes) > 0 {
+		if x := &takes[len(takes)-1-r.IntN(min(8, len(takes)))]; x.open {
+			x.open, x.settled = false, r.IntN(x.n+1)
+			l.SettleAt(at, epoch.Add(x.at), "k", x.n, x.settled)
+		}
+	}
+	return takes
 }
 
 // In a steady stream something always stops counting while calls run. What they
@@ -54,36 +88,15 @@ func TestSteadyStreamGetsBackWhatItsCallsCostLess(t *testing.T) {
 }
 
 func TestSettleAtKeepsEachTakeAtItsTimeAndTrueCost(t *testing.T) {
-	type take struct {
-		at         time.Duration
-		n, settled int
-		open       bool
-	}
 	for seed := range uint64(effort.Times(15)) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		for name, l := range dated(t, 100, time.Second) {
-			var takes []take
+			var takes []stride
 			now := time.Duration(0)
 			for range 300 {
 				now += time.Duration(r.IntN(40)) * time.Millisecond
 				at := epoch.Add(now)
-				switch n := 1 + r.IntN(30); r.IntN(3) {
-				case 0:
-					if l.Wait(at, "k", n) == 0 {
-						l.Take(at, "k", n)
-						takes = append(takes, take{at: now, n: n, settled: n, open: true})
-					}
-				default:
-					if len(takes) == 0 {
-						continue
-					}
-					x := &takes[len(takes)-1-r.IntN(min(8, len(takes)))]
-					if !x.open {
-						continue
-					}
-					x.open, x.settled = false, r.IntN(x.n+1)
-					l.SettleAt(at, epoch.Add(x.at), "k", x.n, x.settled)
-				}
+				takes = stroll(r, l, takes, now)
 				exact := 100
 				for _, x := range takes {
 					if now-x.at < time.Second {
@@ -100,7 +113,9 @@ func TestSettleAtKeepsEachTakeAtItsTimeAndTrueCost(t *testing.T) {
 }
 
 func TestSettleAtGivesNothingBackThatTheVendorMayKnow(t *testing.T) {
-	for name, l := range dated(t, 100, time.Second) {
+	all := dated(t, 100, time.Second)
+	maps.Copy(all, hourly(t, 100))
+	for name, l := range all {
 		l.Take(epoch, "k", 50)
 		l.SetRemaining(epoch, epoch, "k", 20)
 		l.SettleAt(epoch, epoch, "k", 50, 0)
@@ -124,38 +139,14 @@ func TestSettleAtGivesNothingBackThatTheVendorMayKnow(t *testing.T) {
 
 // A take of a window that has one end is given back in it, whatever else is open.
 func TestSettleAtGivesBackWithinAWindow(t *testing.T) {
-	type take struct {
-		at         time.Duration
-		n, settled int
-		open       bool
-	}
 	for seed := range uint64(effort.Times(15)) {
 		r := rand.New(rand.NewPCG(seed, 8))
-		for name, l := range map[string]Counter{
-			"FixedWindow": newFixedWindow(t, FixedWindowConfig{Limit: 100, Period: time.Hour}),
-			"Calendar":    newCalendar(t, CalendarConfig{Limit: 100, Cycle: Hourly}),
-		} {
-			var takes []take
+		for name, l := range hourly(t, 100) {
+			var takes []stride
 			l.Wait(epoch, "k", 1)
 			for now := time.Duration(0); now < 12*time.Hour; now += time.Duration(r.IntN(150)) * time.Second {
 				at := epoch.Add(now)
-				switch n := 1 + r.IntN(30); r.IntN(3) {
-				case 0:
-					if l.Wait(at, "k", n) == 0 {
-						l.Take(at, "k", n)
-						takes = append(takes, take{at: now, n: n, settled: n, open: true})
-					}
-				default:
-					if len(takes) == 0 {
-						continue
-					}
-					x := &takes[len(takes)-1-r.IntN(min(8, len(takes)))]
-					if !x.open {
-						continue
-					}
-					x.open, x.settled = false, r.IntN(x.n+1)
-					l.(Dated).SettleAt(at, epoch.Add(x.at), "k", x.n, x.settled)
-				}
+				takes = stroll(r, l, takes, now)
 				exact := 100
 				for _, x := range takes {
 					if x.at/time.Hour == now/time.Hour {
@@ -182,7 +173,7 @@ func TestCallsThatWereNotSentInAStormCostNothingLater(t *testing.T) {
 				}
 				s := newShared(t, SharedConfig{Limiters: []Limiter{l}})
 				notSent := errtree.SaysRefused(errVendor, true)
-				for range 100 { // a breaker further in is open
+				for range 300 { // a breaker further in is open
 					time.Sleep(time.Millisecond)
 					if way == "Do" {
 						Do(t.Context(), s, "", 1, func(context.Context) (int, error) { return 0, notSent })

@@ -31,9 +31,9 @@ type SlidingLogConfig struct {
 // The envelope: any half-open span of time of length Window+Margin holds no more
 // permits of a key than the highest limit in force in it.
 //
-// The price is memory: 16 bytes for each take that still counts, or was given
-// back lately, so up to 32*Limit bytes for a key, besides some 140 for the key itself. Where that is too
-// much, SlidingCounter needs little and wastes some. Takes made at the same
+// The price is memory: 16 bytes for each take that still counts, or was given back
+// lately, so up to 32*Limit bytes for a key, besides some 140 for the key itself. Where
+// that is too much, SlidingCounter needs little and wastes some. Takes made at the same
 // nanosecond count as one.
 //
 // A SlidingLog belongs to one owner and has no lock. Wait and Take on a known key
@@ -142,16 +142,12 @@ func (r logRule) charge(t uint64, s *ring, n int64) {
 		return
 	}
 	s.sum += n
+	if int64(s.len) >= 2*r.l.limit.next {
+		s.compact()
+	}
 	if s.len > 0 {
-		last := s.at(s.len - 1)
-		if last.n == 0 {
-			last.at = t // all was given back: its place is free
-		} else if int64(s.len) >= 2*r.l.limit.next {
-			s.compact()
-			last = s.at(s.len - 1)
-		}
-		// Only who overdraws a limit meets it with as many takes as permits.
-		if last.at == t || int64(s.len) >= 2*r.l.limit.next {
+		// Only who overdraws a limit meets it with more takes than permits.
+		if last := s.at(s.len - 1); last.at == t || int64(s.len) >= 2*r.l.limit.next {
 			last.at = t
 			last.n += n
 			return
