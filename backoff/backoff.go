@@ -59,10 +59,9 @@ func (f Func) Validate() error {
 var ErrInvalid = errors.New("backoff: invalid schedule")
 
 // Validate reports what is wrong with s and the schedules within it, the first
-// thing only; nil when all is well. A nil Schedule is wrong, and so is a
-// nil pointer to one. A schedule of
-// another package takes part by having a Validate method, and is taken to be
-// right when it has none.
+// thing only; nil when all is well. A nil Schedule is wrong, and so is a nil pointer to
+// one. A schedule of another package takes part by having a Validate method, and is
+// taken to be right when it has none.
 func Validate(s Schedule) error {
 	if s == nil {
 		return invalid("Schedule is nil")

@@ -53,7 +53,7 @@ type gate struct {
 	timers   heap.Heap[*scope]
 	changed  []*scope    // for the actor to look at
 	debts    []debt      // likewise
-	usual    usual       // what calls cost that debts are of
+	usual    usual       // what calls cost on average, by which that of one is judged
 	indebted atomic.Bool // there are debts; changed under mu
 	limits   []limit
 	relaxed  []limiter.Lax               // limits, if all of them are such; nil otherwise

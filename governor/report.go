@@ -74,9 +74,9 @@ func Report(ctx context.Context, quotas ...throttle.Quota) error {
 // next one, and for more of them as far as others have had what it was charged.
 //
 // What is charged on top may have to be waited for by those who come later, but for each
-// call not for longer than Config.MaxCooldown where the limit has a rate. Among tenants one call counts at most as a thousand of those whose cost
-// was told, or a thousand times what was asked for. More is clamped, and an event says
-// so.
+// call not for longer than Config.MaxCooldown where the limit has a rate. Among tenants
+// one call counts at most as a thousand of those whose cost was told, or a thousand times
+// what was asked for. More is clamped, and an event says so.
 //
 // The error is nil, ErrNoAttempt, or says that cost is negative or more than
 // math.MaxInt32, and then nothing is changed.

@@ -652,6 +652,19 @@ func TestForgottenKeysDoNotConcernOthers(t *testing.T) {
 	}
 }
 
+// MaxKeys bounds those that are remembered, too.
+func TestNoMoreForgottenKeysAreRememberedThanMayBeInUse(t *testing.T) {
+	l := newBucket(t, BucketConfig{Rate: 1, Burst: 1, MaxKeys: 4})
+	now := epoch
+	for i := range 100 {
+		l.Take(now, fmt.Sprint(i), 1) // and it is never settled
+		now = now.Add(time.Minute)
+	}
+	if n := len(l.keys.gone); n > 4 {
+		t.Errorf("%d forgotten keys are remembered, of 4 that may be in use", n)
+	}
+}
+
 // TestForgottenKeysCostBoundedMemory never settles.
 func TestForgottenKeysCostBoundedMemory(t *testing.T) {
 	l := newBucket(t, BucketConfig{Rate: 1, Burst: 3})

@@ -18,10 +18,10 @@ type SharedConfig struct {
 	Name string
 
 	// Limiters are asked with the key of a call, Whole with the key "", as are those
-	// that ignore keys, so that these are limits on all keys together. A call takes permits from all of them,
-	// or from none. Each may be there once, and belongs to the Shared from NewShared
-	// on. When there are none of both, there is a FixedWindow of 1000 permits of a
-	// key per minute.
+	// that ignore keys, so that these are limits on all keys together. A call takes
+	// permits from all of them, or from none. Each may be there once, and belongs to
+	// the Shared from NewShared on. When there are none of both, there is a FixedWindow
+	// of 1000 permits of a key per minute.
 	Limiters, Whole []Limiter
 
 	// MaxQueue is how many calls may wait: 0, which means that none waits, up to
@@ -52,9 +52,9 @@ type SharedConfig struct {
 	// RefusedOn is asked about each call in a chain or through Do that has ended:
 	// true means that the vendor refused it because there were too many. The limiters
 	// are told Refused then, and Accepted of another call without an error, so that
-	// one that learns, as an Adaptive, does, and pauses. All other errors teach nothing, nor does
-	// a call that was not made or took no permits. See policy.OnError and
-	// policy.OnResult. nil: none was refused.
+	// one that learns, as an Adaptive, does, and pauses. All other errors teach
+	// nothing, nor does a call that was not made or took no permits. See
+	// policy.OnError and policy.OnResult. nil: none was refused.
 	RefusedOn policy.Predicate
 
 	// OnError replaces the error that leaves a chain's layer or Do, the Shared's own

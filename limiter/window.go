@@ -228,8 +228,8 @@ func (w *window[S]) lower(now time.Time, key string, left int64) {
 // SetLimit changes the limit of all keys. A lower one counts at once for what is
 // taken from now on, so that Available may be less than 0; a higher one from the
 // next window on, which for a sliding window is one Window from now: for a SlidingLog
-// Window+Margin, for a SlidingCounter a Window and a segment. What is set
-// while a higher one waits for that counts from then on, too.
+// Window+Margin, for a SlidingCounter a Window and a segment. What is set while a higher
+// one waits for that counts from then on, too.
 func (w *window[S]) SetLimit(now time.Time, limit int) error {
 	if err := checkLimit("SetLimit", limit); err != nil {
 		return err

@@ -161,6 +161,14 @@ func TestReasonsHaveNames(t *testing.T) {
 	}
 }
 
+// A nil pointer passes for a Backoff in an interface.
+func TestNextOfANilPointerStops(t *testing.T) {
+	_, again, why := Config{Backoff: (*backoff.Exponential)(nil)}.Next(backoff.Step{Attempt: 1, Err: errBoom})
+	if again || why != OutOfSchedule {
+		t.Errorf("again %v, %v; want it out of schedule", again, why)
+	}
+}
+
 func TestNextDoesNotAllocate(t *testing.T) {
 	step := backoff.Step{Attempt: 1, Err: errors.Join(fmt.Errorf("a: %w", errBoom), After(time.Second, errBoom))}
 	if got := testing.AllocsPerRun(100, func() { Config{}.Next(step) }); got != 0 {

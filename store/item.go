@@ -17,9 +17,9 @@ type Item struct {
 	// one that is raised when a Per is over (of a Window: its window; of a Bucket: a Per
 	// and its Lease and Transit). A shorter Lease or Transit is more of a limit, too, but
 	// for how long a grant may be used, which counts at once; a longer one is less. Until
-	// what is more counts, the smaller Burst does, at the slower pace. If the number of limits
-	// or a Kind or Per differs, all permits count as taken when what was granted before can
-	// be used no more: no window has some of both.
+	// what is more counts, the smaller Burst does, at the slower pace. If the number of
+	// limits or a Kind or Per differs, all permits count as taken when what was granted
+	// before can be used no more: no window has some of both.
 	Limits  []Limit
 	Version uint64
 
