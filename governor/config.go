@@ -31,17 +31,21 @@ type Config[S comparable, C any] struct {
 	Workers int
 
 	// MaxQueue is how many requests may wait. 0 means 10,000. What is paused, or waits
-	// for a limit of its own, counts as all else does: when that fills the queue, others
-	// do not get in until it leaves, though they could start. So it should be more than
-	// what may have to wait so.
+	// for a limit of its own, keeps nobody else out when it fills the queue: what could
+	// start, or waits for nothing but a slot with no more others than there are slots, is
+	// let in. What has been attempted, and comes back, is never refused. So it may be
+	// exceeded by a quarter, or by Workers if that is more, and by what runs then.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is
-	// Block: those who wait for room get it tenant by tenant in turn, and those of a
-	// tenant in their order, whatever their priority, weight and cost. Under the rules
-	// that drop some 1,024 requests more than MaxQueue may be there, just submitted;
-	// who is further ahead of the scheduler waits until it has dropped what is too
-	// much.
+	// Block: Submit waits for room, or until its request has started or is done, which
+	// is in the queue meanwhile and is served as all others are. Only when as many have
+	// come back already as MaxQueue may be exceeded by, does it wait outside. Do and
+	// Stream wait for the result anyway. Those who wait for room get it tenant by tenant
+	// in turn, and those of a tenant in their order, whatever their priority, weight and
+	// cost. Under the rules that drop some 1,024 requests more than MaxQueue may be
+	// there, just submitted; who is further ahead of the scheduler waits until it has
+	// dropped what is too much.
 	Overflow Overflow
 
 	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each. A
@@ -207,8 +211,8 @@ type Config[S comparable, C any] struct {
 type Overflow uint8
 
 const (
-	Block      Overflow = iota // Submit waits for room until its context ends; tenants get it in turn
-	Reject                     // the new request fails with ErrQueueFull
+	Block      Overflow = iota // Submit waits for room until its request starts or is done; tenants get it in turn
+	Reject                     // the new request fails with ErrQueueFull, unless it could start; see Config.MaxQueue
 	DropOldest                 // the oldest of the lowest priority, which may be the new one, fails with ErrDropped
 	DropLower                  // the oldest of the lowest priority below the new one's; if there is none, the new one, with ErrQueueFull
 )

@@ -19,10 +19,12 @@ type door struct {
 	inbox      int      // how many those are
 	msgs       []message
 	seq        atomic.Uint64 // the number of the last request; for those of the inbox raised under mu, so that it is in order
-	waiting    int           // accepted requests that have not started: what MaxQueue bounds
+	waiting    int           // accepted requests that have not started, but for guests: what MaxQueue bounds
 	most       int
-	overflow   Overflow
-	blocked    *crowd // submitters that wait for room; nil until one does
+	slots      int           // not changed
+	overflow   Overflow      // not changed
+	blocked    *crowd        // the guests, and their submitters that wait for room; nil until one does
+	ebb        chan struct{} // nil unless somebody waits outside; see ebbs
 	closed     bool
 	word       *word
 	common     *common // what all of a Group may have waiting; nil: no such bound
@@ -49,51 +51,87 @@ type message struct {
 // the actor is to make room in it.
 const mostAhead = 1024
 
-// enter puts r into the inbox, waiting for room under Block, and under the rules that
-// drop for the actor to come after when submitters have run far ahead of it: by
-// mostAhead, and one each. So what waits is bounded.
-func (d *door) enter(r *request) error {
+// enter puts r into the inbox. What finds the queue full neither starts later for that
+// than it could, nor waits without need:
+//
+// Under Block it comes as a guest. It waits in its lane as everybody else, so that what
+// fills the queue, and may be paused for hours, is not in its way, and the actor sees what
+// it waits for and for how long. But it does not count in waiting, and its submitter is
+// kept until it counts, starts or is done: that is what kept is for; who waits for the
+// result anyway, as Do does, is not. So the guests are bounded by the goroutines of those who submit. Each may start, let its submitter go, and
+// come back to wait for hours; when as many are there beyond most as spare allows, the next
+// stay outside.
+//
+// Under Reject, and for a closure's own Submit, for which nobody may wait, the actor says
+// whether it may stay; see squeeze. Under the rules that drop the actor comes after to make
+// room, and enter waits for it when submitters have run far ahead: by mostAhead, and one
+// each. So what waits is bounded there, too.
+func (d *door) enter(r *request) (kept *blocked, err error) {
+	c := r.core()
 	if d.common.full() {
-		r.core().settled() // what could start does not wait
+		c.settled() // what could start does not wait
 	}
+	awaited := r.task.awaited() // by a goroutine that is there as long as it is
 	d.mu.Lock()
-	if d.waiting >= d.most && !d.closed {
-		switch d.overflow {
-		case Reject:
+	if d.full() {
+		d.mu.Unlock()
+		switch {
+		case d.overflow == Reject:
+			return nil, c.squeeze(r, ErrQueueFull)
+		case d.overflow == Block && !awaited && attemptOf(r.ctx, c) != nil:
+			return nil, c.squeeze(r, ErrReentrant) // the room might be made by the very closure that waits
+		}
+		d.mu.Lock()
+		switch {
+		case d.overflow >= DropOldest && d.inbox >= mostAhead:
 			d.mu.Unlock()
-			r.core().settled() // what could start does not wait
+			c.ask(func() {}) // it takes what is there before it answers
 			d.mu.Lock()
-			if d.waiting >= d.most && !d.closed {
+		case d.overflow == Block && !awaited:
+			for d.full() && d.over() >= d.spare() {
+				ebb := d.ebbs()
 				d.mu.Unlock()
-				return ErrQueueFull
-			}
-		case Block:
-			d.mu.Unlock()
-			if attemptOf(r.ctx, r.core()) != nil {
-				return ErrReentrant // the room might be made by the very closure that waits
-			}
-			if err := d.block(r); err != nil {
-				return err
-			}
-			d.mu.Lock()
-			d.waiting-- // the room it was given, taken below
-		case DropOldest, DropLower:
-			if d.inbox >= mostAhead {
-				d.mu.Unlock()
-				r.core().ask(func() {}) // it takes what is there before it answers
+				if err := r.abide(ebb); err != nil {
+					return nil, err
+				}
 				d.mu.Lock()
 			}
 		}
 	}
 	defer d.mu.Unlock()
-	if d.closed {
+	guest := d.overflow == Block && d.full()
+	if err := d.add(r, guest); err != nil || !guest {
+		return nil, err
+	}
+	if d.blocked == nil {
+		d.blocked = newCrowd()
+	}
+	if kept = d.blocked.join(r); awaited {
+		kept = nil
+	}
+	return kept, nil
+}
+
+// full reports whether who comes now has to wait for room. The caller holds mu.
+func (d *door) full() bool { return d.waiting >= d.most && !d.closed }
+
+// over is how many wait beyond MaxQueue, and spare how many may of those that came when it
+// was reached, and could start. The caller holds mu.
+func (d *door) over() int  { return d.waiting - d.most }
+func (d *door) spare() int { return max(d.slots, d.most/4) }
+
+// add puts r into the inbox, and counts it unless it is a guest. The caller holds mu.
+func (d *door) add(r *request, guest bool) error {
+	switch {
+	case d.closed:
 		return ErrClosed
-	}
-	if !d.common.add(1) {
-		d.leave(0) // room it may have been given is the next one's
+	case guest:
+		r.place = nowhere | asGuest
+	case !d.common.add(1):
 		return ErrQueueFull
+	default:
+		d.waiting++
 	}
-	d.waiting++
 	r.seq = d.seq.Add(1)
 	d.word.queue(1) // before it is visible: invariant 1
 	if d.tail == nil {
@@ -106,37 +144,25 @@ func (d *door) enter(r *request) error {
 	return nil
 }
 
-// block waits for room, in turn with others, until r's context ends or its latest
-// start has passed. Without an error the caller has room that counts in waiting,
-// unless the door closed.
-func (d *door) block(r *request) error {
-	d.mu.Lock()
-	if d.waiting < d.most && d.blocked.empty() || d.closed {
-		d.waiting++ // there is room after all
-		d.mu.Unlock()
-		return nil
+// ebbs returns what is closed when fewer wait beyond MaxQueue than may, or the door is
+// closed. The caller holds mu.
+func (d *door) ebbs() <-chan struct{} {
+	if d.ebb == nil {
+		d.ebb = make(chan struct{})
 	}
-	if d.blocked == nil {
-		d.blocked = &crowd{tenants: make(map[string]*queueOfTenant)}
-	}
-	b := d.blocked.join(r.class.Load().tenant)
-	d.mu.Unlock()
-	err := r.abide(b.room)
-	if err == nil {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if b.in {
-		d.leave(1) // room came and nobody will use it: the next one's
-	} else {
-		d.blocked.leave(b)
-	}
-	return err
+	return d.ebb
 }
 
-// abide waits for room, as long as r can still start.
-func (r *request) abide(room <-chan struct{}) error {
+// ebbed closes that. The caller holds mu.
+func (d *door) ebbed() {
+	if d.ebb != nil {
+		close(d.ebb)
+		d.ebb = nil
+	}
+}
+
+// abide waits outside until ebb is closed, as long as r can still start.
+func (r *request) abide(ebb <-chan struct{}) error {
 	var by time.Time
 	var late <-chan time.Time
 	if r.flags&(dated|ctxDeadline) == dated {
@@ -146,7 +172,7 @@ func (r *request) abide(room <-chan struct{}) error {
 		late = timer.C
 	}
 	select {
-	case <-room:
+	case <-ebb:
 		return nil
 	case <-r.ctx.Done():
 		return &CanceledError{Cause: context.Cause(r.ctx), ctx: r.ctx.Err()}
@@ -155,20 +181,24 @@ func (r *request) abide(room <-chan struct{}) error {
 	}
 }
 
-// leave makes room for n requests. The caller holds mu.
-func (d *door) leave(n int) {
-	d.waiting -= n
-	for !d.blocked.empty() && d.waiting < d.most {
-		d.admit()
-	}
+// parts lets the submitter of r go, which came as a guest and starts now, or is done, and
+// reports whether r did not count yet.
+func (d *door) parts(r *request) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.blocked.part(r)
 }
 
-// admit gives room to the next who waits for it. The caller holds mu.
-func (d *door) admit() {
-	b := d.blocked.next()
-	b.in = true
-	d.waiting++
-	close(b.room)
+// leave makes room for n requests, first for the guests. The caller holds mu.
+func (d *door) leave(n int) {
+	d.waiting -= n
+	for !d.blocked.empty() && d.waiting < d.most && d.common.add(1) {
+		d.waiting++
+		d.blocked.next()
+	}
+	if d.over() < d.spare() {
+		d.ebbed()
+	}
 }
 
 // left makes room for n requests that wait no more; negative: that wait again.
@@ -180,7 +210,7 @@ func (d *door) left(n int, rest bool) {
 	d.common.leave(n)
 	d.mu.Lock()
 	d.leave(n)
-	if rest && !d.returning() {
+	if rest && !d.returning() && d.waiting < d.most { // what waits out a backoff fills the queue, too
 		d.word.rests()
 	}
 	d.mu.Unlock()
@@ -235,19 +265,17 @@ func (d *door) close() {
 	defer d.mu.Unlock()
 	d.closed = true
 	d.word.shut()
-	for !d.blocked.empty() {
-		d.admit() // it finds the door closed
-	}
+	d.ebbed()
 }
 
 // newest returns the number of the request submitted last.
 func (d *door) newest() uint64 { return d.seq.Load() }
 
-// limit returns MaxQueue.
-func (d *door) limit() int {
+// limits returns MaxQueue, and how many more may be there; see spare.
+func (d *door) limits() (most, spare int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.most
+	return d.most, d.spare()
 }
 
 // resize changes MaxQueue.

@@ -9,48 +9,41 @@ import (
 )
 
 // Room and the end of the context come at the same moment, again and again:
-// whichever the submitter sees first, no room is lost and none is made up.
+// whichever comes first, no room is lost and none is made up.
 func TestRoomForASubmitterThatLeavesIsTheNextOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &door{most: 1, word: new(word)}
-		submitter := func(ctx context.Context) *request {
-			r := &request{ctx: ctx}
-			r.class.Store(&class{lane: new(lane)})
-			return r
+		g, err := New(PlainConfig{Name: "test", Workers: 1, MaxQueue: 1})
+		if err != nil {
+			t.Fatal(err)
 		}
-		var left, entered int
-		for i := range 200 {
-			d.waiting = 1 // full
+		defer g.Close()
+		g.Pause()
+		none := Func(func(context.Context) (int, error) { return 0, nil })
+		fills := Submit(t.Context(), g, "", none)
+		for range 200 {
 			ctx, cancel := context.WithCancel(t.Context())
-			first, second := make(chan error, 1), make(chan error, 1)
-			go func() { first <- d.block(submitter(ctx)) }()
+			first, second := make(chan *Request[int], 1), make(chan *Request[int], 1)
+			go func() { first <- Submit(ctx, g, "", none) }()
 			synctest.Wait()
-			go func() { second <- d.block(submitter(t.Context())) }()
+			go func() { second <- Submit(t.Context(), g, "", none) }()
 			synctest.Wait()
-			if i%2 == 0 { // who parks in a select sees what comes first
-				cancel()
-				d.left(1, false)
-			} else {
-				d.left(1, false)
-				cancel()
+			if len(first)+len(second) > 0 {
+				t.Fatal("a submitter was let go though the queue is full")
 			}
+			go cancel()
+			go fills.Cancel()
 			synctest.Wait()
-			if err := <-first; err == nil { // it has the room, and leaves it now
-				entered++
-				d.left(1, false)
-			} else {
-				left++
+			if r := <-first; r.State() != Done {
+				t.Fatal("whose context has ended still waits")
 			}
-			if err := <-second; err != nil {
-				t.Fatal(err)
-			}
-			if d.waiting != 1 || !d.blocked.empty() {
+			fills = <-second
+			g.door.mu.Lock()
+			if d := &g.door; d.waiting != 1 || !d.blocked.empty() || len(d.blocked.of) != 0 {
 				t.Fatalf("%d waiting, nobody blocked: %v; want the second alone", d.waiting, d.blocked.empty())
 			}
+			g.door.mu.Unlock()
 		}
-		if left == 0 || entered == 0 {
-			t.Errorf("%d left and %d entered: the race was not tried", left, entered)
-		}
+		g.Resume()
 	})
 }
 

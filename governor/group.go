@@ -28,8 +28,9 @@ type GroupConfig[S comparable, C any] struct {
 	IdleTimeout time.Duration
 
 	// MaxQueue is how many requests may wait at all governors together; a further
-	// one fails with ErrQueueFull whatever Config.Overflow says. 0: no bound but
-	// MaxHosts times Config.MaxQueue.
+	// one fails with ErrQueueFull whatever Config.Overflow says, unless the queue of its
+	// own governor is full, so that its submitter waits. 0: no bound but MaxHosts times
+	// Config.MaxQueue.
 	MaxQueue int
 }
 

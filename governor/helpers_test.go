@@ -56,3 +56,7 @@ func since(t *testing.T, what string, start, at time.Time, want time.Duration) {
 		t.Errorf("%s after %v, want %v", what, got, want)
 	}
 }
+
+func forTenant(g *governor.Plain, tenant string) *governor.Plain {
+	return g.With(governor.Ask{Tenant: tenant})
+}

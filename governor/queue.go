@@ -16,28 +16,108 @@ func (c *core) arrive(r *request, now int64) {
 	c.count.submitted.Add(1)
 	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
 	asked := r.lane()
-	l := c.queue.lane(asked, c.maxKeys)
+	sc := asked.scopes()
+	if err := c.hopeless(r, &sc, now); err != nil {
+		c.turnAway(r, err) // before it is minded
+		return
+	}
+	most, spare := c.door.limits()
+	keys := c.maxKeys
+	if r.place&asGuest != 0 && most <= keys {
+		keys = math.MaxInt // those that count are no more than fit; each of the others has a goroutine
+	}
+	l := c.queue.lane(asked, keys)
 	if l == nil {
 		c.turnAway(r, ErrTooManyKeys)
 		return
 	}
 	l.weigh(cmp.Or(asked.weight, c.unnamed))
 	c.join(l, r, true)
-	sc := l.scopes()
-	if err := c.hopeless(r, &sc, now); err != nil {
-		c.drop(r, err)
+	if c.overflow >= DropOldest {
+		c.bound(r, now, most, spare)
+	}
+}
+
+// bound makes room if r has filled the queue beyond MaxQueue. What could start does not
+// wait, unless too many have come back already that did so.
+func (c *core) bound(r *request, now int64, most, spare int) {
+	over := func() int { return c.queue.Len() + c.backoffs - most }
+	if over() <= 0 {
 		return
 	}
-	if c.overflow >= DropOldest && c.queue.Len()+c.backoffs > c.door.limit() {
-		if c.pump(now, math.MaxInt); r.waiting() && c.queue.Len()+c.backoffs > c.door.limit() { // what could start does not wait
-			c.makeRoom(r)
+	if over() <= spare {
+		c.pump(now, math.MaxInt)
+	}
+	if r.waiting() && over() > 0 {
+		c.makeRoom(r, over() <= spare && c.flows(r, now))
+	}
+}
+
+// squeeze asks the actor whether r may stay though the queue is full; otherwise full is
+// why not. What could start does not wait, so that there may be room after all. And what is
+// paused, or waits for limits of its own, keeps nobody out who waits for nothing but a slot
+// with no more than there are slots, and not too many beyond MaxQueue.
+func (c *core) squeeze(r *request, full error) (err error) {
+	c.ask(func() {}) // it does what is due before it answers
+	c.ask(func() {
+		now := c.now()
+		c.pump(now, math.MaxInt)
+		c.door.left(c.left, false)
+		c.left = 0
+		most, spare := c.door.limits()
+		flows := c.queue.Len()+c.backoffs-most < spare && c.flows(r, now)
+		d := &c.door
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.full() && !flows {
+			err = full
+		} else {
+			err = d.add(r, false)
+		}
+	})
+	return err
+}
+
+// flows reports whether nothing but slots keeps r back, with so few others that it would
+// not wait for room if what is paused did not fill the queue. pump has just come to its
+// end.
+func (c *core) flows(r *request, now int64) bool {
+	most, _ := c.door.limits()
+	before := c.gate.word.queued()
+	if r.waiting() {
+		before--
+	}
+	if c.paused || c.hostAt != 0 || before >= min(c.slots, most) {
+		return false
+	}
+	if c.observe {
+		return true
+	}
+	asked := r.lane()
+	if l := c.queue.lanes.get(&asked.laneKey); l != nil && l.sched.Parked() {
+		return false // what is before it waits for something
+	}
+	sc := asked.scopes()
+	for i := range sc {
+		if c.queue.Awaited(sc[i]) {
+			return false
 		}
 	}
+	if st, _ := c.gate.look(now, &sc); st != nil {
+		return false
+	}
+	if _, wait := c.gate.limited(now, &sc, r.price(), false); wait != 0 {
+		return false
+	}
+	if c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
+		return false
+	}
+	return c.pool == nil || c.pool.idle(asked.sel.value) || !c.pool.notBefore(asked.sel.value).After(c.gate.time(now))
 }
 
 // join puts r into lane l, as waiting.
 func (c *core) join(l *lane, r *request, counted bool) {
-	r.place = inLane
+	r.moves(inLane)
 	c.queue.add(l, r, counted)
 	c.mind(r)
 	c.fresh = append(c.fresh, r)
@@ -138,7 +218,7 @@ func (c *core) expire(now int64) {
 			return
 		}
 		r := (*request)(t)
-		if r.place == inTimers && r.hist.until <= now { // waited out
+		if r.is(inTimers) && r.hist.until <= now { // waited out
 			c.rejoin(r, now)
 			continue
 		}
@@ -157,7 +237,7 @@ func (c *core) cancel(r *request) { c.drop(r, c.cancelError(r)) }
 // because of it when an attempt was made before.
 func (c *core) drop(r *request, err error) {
 	err = c.because(r, err)
-	if r.place == inLane {
+	if r.is(inLane) {
 		c.queue.remove(r)
 	} else {
 		c.backoffs--
@@ -169,7 +249,7 @@ func (c *core) drop(r *request, err error) {
 // turnAway completes a request from the inbox that gets no lane.
 func (c *core) turnAway(r *request, err error) {
 	c.queue.Count(-1)
-	c.left++
+	c.goes(r)
 	c.end(r, err)
 }
 
@@ -184,7 +264,7 @@ func (c *core) end(r *request, err error) {
 
 // leave undoes what waiting did to r, but for its lane.
 func (c *core) leave(r *request) {
-	r.place = nowhere
+	r.moves(nowhere)
 	if r.flags&dated != 0 {
 		c.minding--
 	}
@@ -192,14 +272,23 @@ func (c *core) leave(r *request) {
 		c.timers.Remove((*timer)(r))
 	}
 	c.watches.remove(r)
-	c.left++
+	c.goes(r)
+}
+
+// goes undoes what r counts that waits no more.
+func (c *core) goes(r *request) {
+	guest := r.place&asGuest != 0
+	r.place &^= asGuest // if it comes back it counts as all others
+	if !guest || !c.door.parts(r) {
+		c.left++
+	}
 }
 
 // back takes a request that has come back from an attempt.
 func (c *core) back(r *request, now int64) {
 	c.left-- // it waits again
 	c.backoffs++
-	r.place = inTimers
+	r.moves(inTimers)
 	c.mind(r)
 	h := r.hist
 	if h != nil && h.begun() {
@@ -273,13 +362,16 @@ func (c *core) rejoin(r *request, now int64) {
 	}
 }
 
-// makeRoom makes room in a queue that r has filled beyond MaxQueue.
-func (c *core) makeRoom(r *request) {
+// makeRoom makes room in a queue that r has filled beyond MaxQueue. stays says that r
+// itself need not go.
+func (c *core) makeRoom(r *request, stays bool) {
 	v, err := c.queue.eldest(), ErrDropped
 	if c.overflow == DropLower && v.lane().priority >= r.lane().priority {
 		v, err = r, ErrQueueFull
 	}
-	c.overflown(v, err)
+	if v != r || !stays {
+		c.overflown(v, err)
+	}
 }
 
 func (c *core) overflown(v *request, err error) {

@@ -119,17 +119,23 @@ func (r *request) first(f flags) bool {
 	return !was
 }
 
-// place is where the actor keeps a request.
+// place is where the actor keeps a request, and whether it came as a guest.
 type place uint8
 
 const (
 	nowhere place = iota // in the inbox, with an attempt, or done
 	inLane
 	inTimers // alone: it waits out a backoff, or its own pause
+
+	asGuest place = 1 << 7 // beside one of these, until it starts; see door.enter
 )
 
-// waiting reports whether the request counts towards MaxQueue.
-func (r *request) waiting() bool { return r.place != nowhere }
+// is reports whether r is at p, and moves puts it there.
+func (r *request) is(p place) bool { return r.place&^asGuest == p }
+func (r *request) moves(p place)   { r.place = r.place&asGuest | p }
+
+// waiting reports whether the request is in the actor's queue.
+func (r *request) waiting() bool { return !r.is(nowhere) }
 
 // marks are what happened to a request.
 type marks uint32

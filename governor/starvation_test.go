@@ -3,6 +3,7 @@ package governor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // poison is a closure that the vendor always refuses, asking for a second.
@@ -109,5 +112,134 @@ func TestFloodOfOneTenantKeepsNoOtherOutOfAFullQueue(t *testing.T) {
 			t.Errorf("the calm tenant's only request started after %v", d)
 		}
 		time.Sleep(time.Minute)
+	})
+}
+
+// What fills the queue cannot start for ten minutes, whatever it is that pauses.
+func TestWhatIsPausedKeepsNobodyOutOfAFullQueue(t *testing.T) {
+	for _, rule := range []governor.Overflow{governor.Block, governor.Reject, governor.DropOldest, governor.DropLower} {
+		for level := throttle.Selector; level <= throttle.Bucket; level++ {
+			t.Run(fmt.Sprint(rule, " ", level), func(t *testing.T) {
+				bubble(t, func(c *governor.PlainConfig) {
+					c.NoPace, c.Workers, c.MaxQueue, c.Overflow = true, 2, 100, rule
+				}, func(t *testing.T, g *governor.Plain) {
+					submit := func(key string, d time.Duration) *governor.Request[int] {
+						asks := map[throttle.Level]governor.Ask{throttle.Tenant: {Tenant: key}, throttle.Bucket: {Bucket: key}}
+						sel := map[throttle.Level]string{throttle.Selector: key}
+						return governor.Submit(t.Context(), g.With(asks[level]), sel[level], sleep(d))
+					}
+					g.Learn(throttle.Signal{Scope: throttle.Scope{Level: level, Key: "paused"}, Delay: 10 * time.Minute})
+					for range 100 {
+						submit("paused", 0)
+					}
+					start := time.Now()
+					rs := []*governor.Request[int]{submit("b", time.Second), submit("c", time.Second), submit("b", time.Second), submit("c", time.Second)}
+					if rule != governor.Block { // which keeps the submitters of the last two until there is a slot
+						since(t, "they were submitted", start, time.Now(), 0)
+					}
+					for _, r := range rs {
+						if _, err := r.Result(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+					since(t, "they ended", start, time.Now(), 2*time.Second)
+				})
+			})
+		}
+	}
+}
+
+func TestSlowTenantThatFillsTheQueueStarvesNoOther(t *testing.T) {
+	a := newBucket(t, 1.0/60, 1)
+	byKey, err := limiter.NewByKey(limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"a": a}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace, c.Workers, c.MaxQueue, c.Limits = true, 1, 100, []governor.Limit{{Per: throttle.Tenant, Limiter: byKey}}
+	}, func(t *testing.T, g *governor.Plain) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute-time.Millisecond)
+		defer cancel()
+		for range 200 {
+			go governor.Submit(ctx, g.With(governor.Ask{Tenant: "a"}), "", sleep(0))
+		}
+		synctest.Wait()
+		var calls [2]int
+		for i, who := range []string{"b", "c"} {
+			go func() {
+				for ctx.Err() == nil {
+					if _, err := governor.Do(ctx, g.With(governor.Ask{Tenant: who}), "", sleep(10*time.Millisecond)); err == nil {
+						calls[i]++
+					}
+				}
+			}()
+		}
+		<-ctx.Done()
+		synctest.Wait()
+		for i, n := range calls {
+			if n < 2990 {
+				t.Errorf("tenant %d made %d calls of 10 ms in a minute, want half of 6,000", i, n)
+			}
+		}
+	})
+}
+
+// Each starts at once, comes back, and would make room for the next: the queue would be
+// without bound.
+func TestWhatComesBackDoesNotFillTheQueueWithoutBound(t *testing.T) {
+	const most, workers = 20, 4
+	again := governor.Func(func(context.Context) (int, error) { return 0, governor.Again(time.Minute) })
+	for _, rule := range []governor.Overflow{governor.Block, governor.Reject, governor.DropOldest, governor.DropLower} {
+		t.Run(rule.String(), func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) {
+				c.NoPace, c.Workers, c.MaxQueue, c.Overflow = true, workers, most, rule
+			}, func(t *testing.T, g *governor.Plain) {
+				ctx, cancel := context.WithCancel(t.Context())
+				in := 0
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for range 10 * most {
+						governor.Submit(ctx, g, "", again)
+						in++
+						time.Sleep(time.Millisecond)
+					}
+				}()
+				time.Sleep(30 * time.Second)
+				limit := most + most/4 + workers
+				n := g.Stats().Queued
+				if n < most || n > limit+1 {
+					t.Errorf("%d wait, want %d to %d, and whose submitter waits", n, most, limit)
+				}
+				if rule == governor.Block && in > limit {
+					t.Errorf("%d were submitted while all of them wait", in)
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
+}
+
+// A submitter that is kept waits for nothing that its request could not wait for.
+func TestWhoWaitsForRoomFacesPausesAsEverybodyElse(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue = 1, 1 }, func(t *testing.T, g *governor.Plain) {
+		b := g.With(governor.Ask{Tenant: "b"})
+		governor.Submit(t.Context(), b, "", sleep(time.Hour))
+		governor.Submit(t.Context(), b, "", sleep(time.Hour))
+		start := time.Now()
+		pause := func(who string) { g.Learn(throttle.Signal{Scope: tenant(who), Delay: 5 * time.Hour}) }
+		cools := func(r *governor.Request[int]) {
+			t.Helper()
+			if _, err := r.Result(t.Context()); !errors.Is(err, governor.ErrCooling) || !governor.IsRefused(err) {
+				t.Errorf("got %v, want a *CooldownError", err)
+			}
+		}
+		pause("a")
+		cools(governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a"}), "", sleep(0)))
+		since(t, "refused", start, time.Now(), 0)
+		time.AfterFunc(time.Second, func() { pause("c") })
+		cools(governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "c"}), "", sleep(0)))
+		since(t, "refused", start, time.Now(), time.Second)
 	})
 }

@@ -24,7 +24,7 @@ type Stats struct {
 
 	Workers  int `json:"workers"`   // slots
 	InFlight int `json:"in_flight"` // slots taken, by closures, holds and opening connections
-	Queued   int `json:"queued"`    // requests that wait, backoffs included
+	Queued   int `json:"queued"`    // requests that wait, backoffs included, and those whose Submit waits for room
 	MaxQueue int `json:"max_queue"`
 
 	// Lanes and Tenants list the 50 with the most waiting requests, a tenant's in all
@@ -164,10 +164,11 @@ func (c *core) snapshot() Stats {
 	// Calls go on meanwhile. What is counted of a call later is read earlier, so that
 	// none has ended, or waited, that has not begun.
 	calls, waits := c.calls.read(), c.waits.read()
+	most, _ := c.door.limits()
 	s := Stats{
 		Name: c.name, Time: time.Now(), Paused: c.paused, Closed: c.stage != open,
 		Workers: c.slots, InFlight: c.taken(),
-		Queued: c.queue.Len() + c.backoffs, MaxQueue: c.door.limit(),
+		Queued: c.queue.Len() + c.backoffs, MaxQueue: most,
 		LaneCount: c.queue.lanes.len(), Lanes: c.queue.census.longest(mostListed),
 		TenantCount: c.queue.census.tenants.len, Tenants: c.queue.census.waiting(mostListed),
 		Succeeded: n.succeeded.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(),

@@ -15,7 +15,8 @@ func Func[R any](fn func(context.Context) (R, error)) func(context.Context, stru
 }
 
 // Submit hands fn to g and returns at once, unless the queue is full and
-// Config.Overflow is Block: then it waits for room, or until ctx ends. (With another
+// Config.Overflow is Block: then it waits for room, or until the request, which is in
+// the queue meanwhile, has started or is done, as it is when ctx ends. (With another
 // Overflow it may wait for a decision of the scheduler, but for no request.) It never
 // returns nil: a request that is refused is already done, with the reason as
 // its error.
@@ -210,13 +211,17 @@ func (c *core) admit(r *request, ask *Ask) error {
 	if by := r.startBy(); by < now {
 		return &LateError{By: c.gate.time(by), Could: c.gate.time(now)}
 	}
-	if err := c.door.enter(r); err != nil {
+	kept, err := c.door.enter(r)
+	if err != nil {
 		return err
 	}
 	if c.gate.word.likely(c.slots) {
 		c.help(now)
 	} else {
 		c.wakeUp() // a turn would grow the stack of who has to wait
+	}
+	if kept != nil {
+		<-kept.room
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ func (t *timer) When() int64 {
 	if t.flags&(dated|ctxDeadline) == dated {
 		at = add(t.hist.startBy, 1) // it may start at that very moment
 	}
-	if t.place != inLane {
+	if !(*request)(t).is(inLane) {
 		at = min(at, t.hist.until)
 	}
 	return at

@@ -1,0 +1,231 @@
+package governor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// filled is a governor whose queue is full of what tenant a has, which pauses for an hour.
+func filled(t *testing.T, set func(*governor.PlainConfig), fn func(t *testing.T, g *governor.Plain)) {
+	t.Helper()
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace, c.MaxQueue, c.Workers, c.MaxWait = true, 4, 1, -1
+		set(c)
+	}, func(t *testing.T, g *governor.Plain) {
+		g.Learn(throttle.Signal{Scope: tenant("a"), Delay: time.Hour})
+		for range g.Stats().MaxQueue {
+			governor.Submit(t.Context(), forTenant(g, "a"), "", sleep(0))
+		}
+		synctest.Wait()
+		fn(t, g)
+	})
+}
+
+// What a closure waits for may be what its submitter does next.
+func TestSubmitToAFullQueueReturnsWhenItsRequestStarts(t *testing.T) {
+	filled(t, func(*governor.PlainConfig) {}, func(t *testing.T, g *governor.Plain) {
+		start, answers := time.Now(), make(chan int)
+		r := governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) { return <-answers, nil }))
+		answers <- 7
+		if n, err := r.Result(t.Context()); n != 7 || err != nil {
+			t.Error(n, err)
+		}
+		since(t, "it ended", start, time.Now(), 0)
+	})
+}
+
+// As many have come back beyond MaxQueue as may: the next stay outside.
+func TestWhoStaysOutsideAFullQueue(t *testing.T) {
+	filled(t, func(c *governor.PlainConfig) {}, func(t *testing.T, g *governor.Plain) {
+		polls := 0
+		job := governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
+			if polls++; polls == 1 {
+				return 0, governor.Again(time.Minute)
+			}
+			return 1, nil
+		}))
+		synctest.Wait()
+		start := time.Now()
+		outside := func(ctx context.Context, ask governor.Ask, is error, at time.Duration) {
+			t.Helper()
+			ask.Tenant = "b"
+			r := governor.Submit(ctx, g.With(ask), "", sleep(0))
+			since(t, "Submit returned", start, time.Now(), at)
+			if _, err := r.Result(t.Context()); !errors.Is(err, is) {
+				t.Errorf("got %v, want %v", err, is)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		outside(ctx, governor.Ask{}, context.DeadlineExceeded, time.Second)
+		outside(t.Context(), governor.Ask{StartBy: start.Add(2 * time.Second)}, governor.ErrLate, 2*time.Second)
+		if n := g.Stats().Queued; n != 5 {
+			t.Errorf("%d wait, want five", n)
+		}
+		outside(t.Context(), governor.Ask{}, nil, time.Minute)
+		if _, err := job.Result(t.Context()); err != nil {
+			t.Error(err)
+		}
+		governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) { return 0, governor.Again(time.Minute) }))
+		synctest.Wait()
+		go func() { time.Sleep(time.Second); g.Close() }()
+		start = time.Now()
+		outside(t.Context(), governor.Ask{}, governor.ErrClosed, time.Second)
+	})
+}
+
+// Who waits for a limit of its own fills the queue as what is paused does.
+func TestAFullQueueTakesWhatWaitsForSlotsAlone(t *testing.T) {
+	for _, rule := range []governor.Overflow{governor.Reject, governor.DropLower} {
+		t.Run(rule.String(), func(t *testing.T) {
+			once := newBucket(t, 1.0/3600, 1)
+			byKey, err := limiter.NewByKey(limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"b": once}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			filled(t, func(c *governor.PlainConfig) {
+				c.Overflow, c.Limits, c.Workers = rule, []governor.Limit{{Per: throttle.Tenant, Limiter: byKey}}, 2
+			}, func(t *testing.T, g *governor.Plain) {
+				before := g.Stats()
+				var kept []*governor.Request[int]
+				submit := func(tenant string, in bool) {
+					t.Helper()
+					r := governor.Submit(t.Context(), forTenant(g, tenant), "", sleep(time.Second))
+					synctest.Wait()
+					if in {
+						kept = append(kept, r)
+					} else if _, err := r.Result(t.Context()); !errors.Is(err, governor.ErrQueueFull) {
+						t.Errorf("of %s got %v, want ErrQueueFull", tenant, err)
+					}
+				}
+				start := time.Now()
+				submit("b", true)  // starts
+				submit("b", false) // its limit keeps it back
+				submit("c", true)  // starts
+				submit("c", true)  // both slots are taken
+				submit("d", true)
+				submit("e", false) // two wait for them already
+				submit("a", false)
+				s := g.Stats()
+				refused, submitted := s.Refused-before.Refused, s.Submitted-before.Submitted
+				if rule == governor.Reject && (refused != 3 || submitted != 4) {
+					t.Errorf("%d refused, %d submitted; want 3 and 4", refused, submitted)
+				}
+				if s.Queued != 6 {
+					t.Errorf("%d wait, want six", s.Queued)
+				}
+				for _, r := range kept {
+					if _, err := r.Result(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				since(t, "they ended", start, time.Now(), 2*time.Second)
+			})
+		})
+	}
+}
+
+func TestSubmitFromWithinAClosureToAFullQueue(t *testing.T) {
+	filled(t, func(c *governor.PlainConfig) {}, func(t *testing.T, g *governor.Plain) {
+		var inner []*governor.Request[int]
+		_, err := governor.Do(t.Context(), forTenant(g, "b"), "", governor.Func(func(ctx context.Context) (int, error) {
+			ctx = context.WithoutCancel(ctx) // it is a closure's all the same
+			inner = append(inner, governor.Submit(ctx, forTenant(g, "c"), "", sleep(0)), governor.Submit(ctx, forTenant(g, "a"), "", sleep(0)))
+			return 0, nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, ok := inner[0].Result(t.Context())
+		if _, err := inner[1].Result(t.Context()); ok != nil || !errors.Is(err, governor.ErrReentrant) {
+			t.Errorf("what waits for a slot: %v; what is paused: %v; want ErrReentrant", ok, err)
+		}
+	})
+}
+
+// Nobody is refused for want of a lane who would have had one when there is room.
+func TestWhoWaitsForRoomHasALane(t *testing.T) {
+	for most, refused := range map[int]int{1: 20, 4: 0} {
+		t.Run(fmt.Sprintf("MaxKeys %d", most), func(t *testing.T) {
+			filled(t, func(c *governor.PlainConfig) { c.MaxKeys = most }, func(t *testing.T, g *governor.Plain) {
+				g.Pause()
+				errs := make(chan error, 20)
+				for i := range cap(errs) {
+					go func() {
+						_, err := governor.Do(t.Context(), forTenant(g, fmt.Sprint(i)), "", sleep(0))
+						errs <- err
+					}()
+				}
+				synctest.Wait()
+				if len(errs) != refused {
+					t.Errorf("%d are refused, want %d", len(errs), refused)
+				}
+				g.Resume()
+				for range cap(errs) {
+					if err := <-errs; err != nil && !(refused > 0 && errors.Is(err, governor.ErrTooManyKeys)) {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Those who wait for room at one host take none of what all hosts have.
+func TestWhoWaitsForRoomAtOneHostKeepsNobodyOutOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gr, err := governor.NewGroup(governor.GroupConfig[string, struct{}]{
+			Config: func(host string) (governor.PlainConfig, error) {
+				return governor.PlainConfig{Name: host, MaxQueue: 2, Workers: 1, NoPace: true}, nil
+			},
+			MaxQueue: 3,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer gr.Close()
+		at := func(host string) *governor.Plain {
+			g, err := gr.Get(host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		at("a").Pause()
+		at("b").Pause()
+		results := make(chan *governor.Request[int], 10)
+		for range cap(results) {
+			go func() { results <- governor.Submit(t.Context(), at("a"), "", sleep(0)) }()
+		}
+		synctest.Wait()
+		if len(results) != 2 {
+			t.Fatalf("%d were submitted, want two", len(results))
+		}
+		b := governor.Submit(t.Context(), at("b"), "", sleep(0))
+		if s := b.State(); s != governor.Queued {
+			t.Errorf("the other host's is %v", s)
+		}
+		full := governor.Submit(t.Context(), at("b"), "", sleep(0))
+		if _, err := full.Result(t.Context()); !errors.Is(err, governor.ErrQueueFull) {
+			t.Errorf("a fourth got %v, want ErrQueueFull", err)
+		}
+		at("a").Resume()
+		for range cap(results) {
+			if _, err := (<-results).Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		at("b").Resume()
+		if _, err := b.Result(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
