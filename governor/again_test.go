@@ -439,3 +439,47 @@ func TestAgainForEverOrLater(t *testing.T) {
 		}
 	})
 }
+
+// A job that is polled is the eldest there is, each time it comes back.
+func TestWhatHasBegunMakesNoRoom(t *testing.T) {
+	for _, rule := range []governor.Overflow{governor.Reject, governor.DropOldest, governor.DropLower} {
+		t.Run(rule.String(), func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) {
+				c.NoPace, c.Workers, c.MaxQueue, c.Overflow = true, 1, 3, rule
+			}, func(t *testing.T, g *governor.Plain) {
+				begun := []*governor.Request[int]{
+					governor.Submit(t.Context(), g, "", governortest.NewScript(governor.Again(time.Second)).Call),
+					governor.Submit(t.Context(), g, "", governortest.NewScript(governortest.Limited(time.Second, throttle.Scope{Level: throttle.Request})).Call),
+				}
+				synctest.Wait()
+				governor.Submit(t.Context(), g, "", sleep(time.Minute)) // keeps them in their lane
+				time.Sleep(2 * time.Second)
+				urgent := g.With(governor.Ask{Priority: 1})
+				for range 4 {
+					governor.Submit(t.Context(), urgent, "", sleep(0))
+					synctest.Wait()
+				}
+				for _, r := range begun {
+					if s := r.State(); s != governor.Queued {
+						_, err := r.Result(t.Context())
+						t.Errorf("one that was begun is %v: %v", s, err)
+					}
+				}
+				if s := g.Stats(); s.Queued != 3 || s.Overflow != 3 {
+					t.Errorf("%d wait, and %d were dropped; want 3 each", s.Queued, s.Overflow)
+				}
+				if err := g.SetMaxQueue(1); err != nil {
+					t.Error(err)
+				}
+				if s := g.Stats(); s.Queued != 2 || s.Overflow != 4 {
+					t.Errorf("%d wait, and %d were dropped; want 2 and 4", s.Queued, s.Overflow)
+				}
+				for _, r := range begun {
+					if _, err := r.Result(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}

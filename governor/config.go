@@ -33,8 +33,9 @@ type Config[S comparable, C any] struct {
 	// MaxQueue is how many requests may wait. 0 means 10,000. What is paused, or waits
 	// for a limit of its own, keeps nobody else out when it fills the queue: what could
 	// start, or waits for nothing but a slot with no more others than there are slots, is
-	// let in. What has been attempted, and comes back, is never refused. So it may be
-	// exceeded by a quarter, or by Workers if that is more, and by what runs then.
+	// let in. And what has been attempted, and comes back, is neither refused nor dropped.
+	// So it may be exceeded by a quarter, or by Workers if that is more, and by what runs
+	// then.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is

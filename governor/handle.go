@@ -56,8 +56,8 @@ type Handle interface {
 
 	// SetMaxQueue changes Config.MaxQueue. When more wait than that, Overflow's
 	// rule is applied to them: Reject refuses the newest, DropOldest and
-	// DropLower drop the oldest of the lowest priority, Block leaves them. n
-	// must be at least 1.
+	// DropLower drop the oldest of the lowest priority, Block leaves them, and all
+	// leave what has been attempted. n must be at least 1.
 	SetMaxQueue(n int) error
 
 	// Shutdown drains, Close stops. See the methods of Governor.
@@ -153,19 +153,22 @@ func (c *core) SetMaxQueue(n int) error {
 		if over <= 0 || c.overflow == Block {
 			return
 		}
-		over = min(over, c.queue.Len()) // what waits out a backoff has been begun, and stays
 		if c.overflow != Reject {
 			for range over {
-				c.overflown(c.queue.eldest(), ErrDropped)
+				r := c.queue.eldest()
+				if r == nil { // the others have been begun, and stay
+					return
+				}
+				c.overflown(r, ErrDropped)
 			}
 			return
 		}
 		var all []*request
 		for l := range c.queue.lanes.all {
-			all = append(all, l.all()...)
+			all = l.droppable(all)
 		}
 		slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(b.seq, a.seq) })
-		for _, r := range all[:over] {
+		for _, r := range all[:min(over, len(all))] {
 			c.overflown(r, ErrQueueFull)
 		}
 	})

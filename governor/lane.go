@@ -34,12 +34,16 @@ type lane struct {
 // backlog is what waits in a lane.
 type backlog struct {
 	sched      sched.Lane
-	head, tail *request             // in submission order, linked
-	returned   *heap.Heap[*history] // of those that came back, where their place was taken; nil: there was none
+	head, tail *request   // in submission order, linked; none has been begun
+	returned   *histories // of those that came back without having been begun, where their place was taken; nil: there was none
+	begun      *histories // of those that have been; likewise
 
 	size ranked[*lane] // in census.lanes
 	in   [levels]inSet // in census.sets
 }
+
+// histories are those of requests, by their place.
+type histories = heap.Heap[*history]
 
 func newLane(key laneKey, weight int32) *lane {
 	l := &lane{laneKey: key, weight: weight}
@@ -86,13 +90,20 @@ func (k *laneKey) name(level int) string {
 }
 
 // first returns the request whose turn it is, nil when there is none.
-func (l *lane) first() *request {
-	if l.returned != nil && l.returned.Len() > 0 {
-		if r := l.returned.First().r; l.head == nil || r.order() < l.head.order() {
-			return r
+func (l *lane) first() *request { return earlier(l.begun, l.eldest()) }
+
+// eldest returns the first that has not been begun, which may have to make room for
+// others, nil when there is none.
+func (l *lane) eldest() *request { return earlier(l.returned, l.head) }
+
+// earlier returns the first of hs, unless r, which may be nil, comes before.
+func earlier(hs *histories, r *request) *request {
+	if hs != nil && hs.Len() > 0 {
+		if h := hs.First().r; r == nil || h.order() < r.order() {
+			return h
 		}
 	}
-	return l.head
+	return r
 }
 
 // tell tells the scheduler what comes first in l, which is not empty. A request that was
@@ -100,17 +111,30 @@ func (l *lane) first() *request {
 // lane younger.
 func (l *lane) tell() {
 	r := l.first()
-	since := r.enqueued
+	since, eldest := r.enqueued, uint64(sched.Never)
 	if l.head != nil {
 		since = min(since, l.head.enqueued)
 	}
-	l.sched.SetHead(sched.Head{Cost: int32(r.price()), Seq: r.seq, Since: since})
+	if e := l.eldest(); e != nil {
+		eldest = e.seq
+	}
+	l.sched.SetHead(sched.Head{Cost: int32(r.price()), Seq: eldest, Since: since})
 }
 
 // all returns the requests in l in no particular order. They may be removed
 // meanwhile.
 func (l *lane) all() []*request {
-	rs := make([]*request, 0, l.sched.Len())
+	rs := l.droppable(make([]*request, 0, l.sched.Len()))
+	if l.begun != nil {
+		for h := range l.begun.All() {
+			rs = append(rs, h.r)
+		}
+	}
+	return rs
+}
+
+// droppable appends those to rs that have not been begun.
+func (l *lane) droppable(rs []*request) []*request {
 	if l.returned != nil {
 		for h := range l.returned.All() {
 			rs = append(rs, h.r)
@@ -124,13 +148,21 @@ func (l *lane) all() []*request {
 
 // insert puts r at its place by submission order: at the tail if it is new. What
 // comes back from an attempt, in any order, would have to look for its place, and
-// is put into a heap.
+// is put into a heap: of its own if it has been begun, for then it makes no room for
+// others.
 func (l *lane) insert(r *request) {
-	if l.tail != nil && l.tail.order() > r.order() {
-		if l.returned == nil {
-			l.returned = new(heap.Heap[*history])
+	var hs **histories
+	switch {
+	case r.hist != nil && r.hist.begun():
+		hs = &l.begun
+	case l.tail != nil && l.tail.order() > r.order():
+		hs = &l.returned
+	}
+	if hs != nil {
+		if *hs == nil {
+			*hs = new(histories)
 		}
-		l.returned.Fix(r.history())
+		(*hs).Fix(r.history())
 		return
 	}
 	r.prev, r.next = l.tail, nil
@@ -144,7 +176,11 @@ func (l *lane) insert(r *request) {
 
 func (l *lane) remove(r *request) {
 	if r.hist != nil && r.hist.slot != 0 {
-		l.returned.Remove(r.hist)
+		if r.hist.begun() {
+			l.begun.Remove(r.hist)
+		} else {
+			l.returned.Remove(r.hist)
+		}
 		return
 	}
 	if r.prev == nil {

@@ -156,7 +156,7 @@ type history struct {
 	r         *request
 	startBy   int64
 	idx       int32 // in core.timers
-	slot      int32 // in lane.returned
+	slot      int32 // in lane.returned or lane.begun
 	attempts  int
 	limited   int // by a rate limit, but for probes
 	probes    int // refused as the probe
@@ -185,7 +185,7 @@ type history struct {
 // begun reports whether an attempt was made.
 func (h *history) begun() bool { return h.attempts > 0 || h.polls > 0 }
 
-// When and Index are for lane.returned.
+// When and Index are for lane.returned and lane.begun.
 func (h *history) When() int64   { return int64(h.r.order()) }
 func (h *history) Index() *int32 { return &h.slot }
 

@@ -34,7 +34,7 @@ func (q *queue) add(l *lane, r *request, counted bool) {
 	r.class.Store(&l.class)
 	l.insert(r)
 	first := l.first() == r
-	if first || l.head == r { // else nothing of what was told has changed
+	if first || l.eldest() == r { // else nothing of what was told has changed
 		l.tell()
 	}
 	q.Add(&l.sched, first, counted)
@@ -111,9 +111,14 @@ func (q *queue) lanesOf(scopes []*scope) iter.Seq[*lane] {
 	}
 }
 
-// eldest returns the oldest request of the lowest priority, of those that are first in
-// their lanes. Something waits.
-func (q *queue) eldest() *request { return q.Elders.Eldest().Owner().(*lane).first() }
+// eldest returns the oldest request of the lowest priority that may make room, nil if
+// there is none.
+func (q *queue) eldest() *request {
+	if l := q.Elders.Eldest(); l != nil {
+		return l.Owner().(*lane).eldest()
+	}
+	return nil
+}
 
 // debt is what a start of a lane's tenant cost more than it was charged, or less.
 type debt struct {

@@ -13,9 +13,9 @@ type Elders struct {
 // NewElders returns the Elders of a Scheduler with nothing in it.
 func NewElders() *Elders { return &Elders{ranks: make(map[int32]*rank)} }
 
-// rank is the lanes of a priority by their first requests, the oldest first. What a
-// lane is sorted by may be older than that is: it is put right when the lane comes
-// first, so that a start costs nothing.
+// rank is the lanes of a priority by Head.Seq, the oldest first. What a lane is sorted
+// by may be older than that is: it is put right when the lane comes first, so that a
+// start costs nothing.
 type rank struct {
 	priority int32
 	idx      int32 // in Elders.order
@@ -34,6 +34,10 @@ func (l *elder) Index() *int32 { return &l.eldestIdx }
 // older sees to it that l is in, and no older than what it is sorted by.
 func (e *Elders) older(l *Lane) {
 	if e == nil {
+		return
+	}
+	if l.seq == Never {
+		e.remove(l)
 		return
 	}
 	k := e.ranks[l.Priority]
@@ -61,7 +65,7 @@ func (e *Elders) remove(l *Lane) {
 }
 
 // Eldest returns the lane of the lowest priority that has the oldest request of those
-// that come first in such lanes; nil when nothing waits.
+// that may make room in such lanes; nil when there is none.
 func (e *Elders) Eldest() *Lane {
 	if e.order.Len() == 0 {
 		return nil

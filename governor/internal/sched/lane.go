@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"math"
 	"time"
 
 	"github.com/flyball-go/flyball/governor/internal/fair"
@@ -14,10 +15,13 @@ type Kind struct {
 	Kept     bool // its requests hold their slot and connection while they wait
 }
 
+// Never is the Head.Seq of a lane in which nothing may make room.
+const Never = math.MaxInt64
+
 // Head is what the scheduler has to know of what comes first in a lane.
 type Head struct {
 	Cost  int32  // less than 1 counts as 1
-	Seq   uint64 // the order in which it was submitted
+	Seq   uint64 // the order in which the oldest was submitted that may make room; Never: none may
 	Since int64  // when it began to wait, or what it was put before did, if that is earlier
 }
 
@@ -41,7 +45,7 @@ type Lane struct {
 	order     uint64 // in which it was put into Scheduler.timed, or in turn
 	idx       int32  // in Scheduler.timed
 	eldestIdx int32  // in rank.lanes
-	seq       uint64 // of what comes first; see Head
+	seq       uint64 // see Head
 
 	credit int64 // what it has paid in Scheduler.ready for its head
 	owes   int64 // in the line that it joins next: what its last start cost more than was charged

@@ -101,9 +101,7 @@ func (s *Scheduler) Remove(l *Lane, first bool) {
 	if l.n == 0 {
 		return
 	}
-	if first {
-		s.Elders.older(l)
-	}
+	s.Elders.older(l)
 	s.changed(l, first)
 }
 
