@@ -13,6 +13,7 @@ type connPool interface {
 	lend(sel any) (lease, bool)
 	reserve(sel any) (lease, bool)
 	notBefore(sel any) time.Time
+	earliest(sel any) time.Time
 	refusal(sel any) error
 	full(sel any) bool
 	isBad(err error) bool
@@ -48,6 +49,7 @@ func (p pooled[S, C]) of(sel any) S {
 
 func (p pooled[S, C]) idle(sel any) bool           { return p.p.Idle(p.of(sel)) }
 func (p pooled[S, C]) notBefore(sel any) time.Time { return p.p.NotBefore(p.of(sel)) }
+func (p pooled[S, C]) earliest(sel any) time.Time  { return p.p.Earliest(p.of(sel)) }
 func (p pooled[S, C]) refusal(sel any) error       { return p.p.Refusal(p.of(sel)) }
 func (p pooled[S, C]) full(sel any) bool           { return p.p.Full(p.of(sel)) }
 func (p pooled[S, C]) isBad(err error) bool        { return p.p.IsBad(err) }

@@ -2,13 +2,16 @@ package governor
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/governor/internal/sched"
+	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -125,5 +128,54 @@ func TestSweepOfAPartForgetsNoLatestStart(t *testing.T) {
 		g.Learn(throttle.Signal{Delay: 20 * time.Second})
 		synctest.Wait()
 		require.Equal(t, Done, soon.State())
+	})
+}
+
+// What waits out a backoff would have found out at its end.
+func TestCooldownFailsWhatWaitsOutABackoffToo(t *testing.T) {
+	for what, pause := range map[string]time.Duration{"longer than MaxWait": 5 * time.Hour, "beyond the latest start": 2 * time.Hour} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, err := New(PlainConfig{Name: "test", MaxWait: 4 * time.Hour, Retry: &retry.Config{Backoff: backoff.Constant(time.Minute)}})
+				require.NoError(t, err)
+				defer g.Close()
+				ask := Ask{Tenant: "a"}
+				if pause < g.maxWait {
+					ask.StartBy = time.Now().Add(time.Hour)
+				}
+				start, fails := time.Now(), Func(func(context.Context) (int, error) { return 0, errors.New("503") })
+				r := Submit(t.Context(), g.With(ask), "", fails)
+				other := Submit(t.Context(), g.With(Ask{Tenant: "b"}), "", fails)
+				time.Sleep(time.Second)
+				g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "a"}, Delay: pause})
+				<-r.Done()
+				require.Equal(t, time.Second, time.Since(start))
+				require.Equal(t, Waiting, other.State())
+				gaveUp := new(GaveUpError)
+				require.ErrorAs(t, r.failure(), &gaveUp)
+				require.Equal(t, 1, gaveUp.Attempts)
+			})
+		})
+	}
+}
+
+// Until its backoff is over a request does not wait for a pause.
+func TestCooldownThatABackoffOutlastsFailsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := New(PlainConfig{Name: "test", MaxWait: 4 * time.Hour, NoPace: true})
+		require.NoError(t, err)
+		defer g.Close()
+		start, polls := time.Now(), 0
+		r := Submit(t.Context(), g.With(Ask{Tenant: "a", StartBy: start.Add(5 * time.Hour)}), "", Func(func(context.Context) (int, error) {
+			if polls++; polls == 1 {
+				return 0, Again(3 * time.Hour)
+			}
+			return 0, nil
+		}))
+		time.Sleep(time.Second)
+		g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "a"}, Delay: 4*time.Hour + time.Minute})
+		<-r.Done()
+		require.NoError(t, r.failure())
+		require.Equal(t, 4*time.Hour+time.Minute+time.Second, time.Since(start))
 	})
 }

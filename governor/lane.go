@@ -1,6 +1,8 @@
 package governor
 
 import (
+	"slices"
+
 	"github.com/flyball-go/flyball/governor/internal/heap"
 	"github.com/flyball-go/flyball/governor/internal/sched"
 	"github.com/flyball-go/flyball/throttle"
@@ -82,6 +84,14 @@ func (k *laneKey) scopes() scopes {
 		{Level: throttle.Tenant, Key: k.tenant},
 		{Level: throttle.Bucket, Key: k.bucket},
 	}
+}
+
+// isIn reports whether k belongs to one of the scopes. Without a pause of the host that is
+// mostly one, and there is no need to look it up.
+func (k *laneKey) isIn(scopes []*scope) bool {
+	return slices.ContainsFunc(scopes, func(st *scope) bool {
+		return st.key.Level == throttle.Host || k.name(int(st.key.Level)-1) == st.key.Key
+	})
 }
 
 // name returns the key of k's scope of a level.

@@ -238,6 +238,76 @@ func TestFailedOpenIsTriedAgainAfterABackoffAndThenReported(t *testing.T) {
 	})
 }
 
+// While no connection can be opened for a minute, nor comes back, it is known who cannot
+// start in time.
+func TestWhoCannotStartInTimeIsNotKeptForAnOpenBackoff(t *testing.T) {
+	var down atomic.Bool
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		open := c.Pool.Open
+		c.OpenAttempts, c.Pool.OpenBackoff = -1, backoff.Constant(time.Minute)
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			if down.Load() {
+				time.Sleep(time.Second)
+				return nil, errors.New("connection refused")
+			}
+			return open(ctx, sel)
+		}
+		c.Workers = 1
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		by := func(d time.Duration) *connected { return g.With(governor.Ask{StartBy: start.Add(d)}) }
+		refused := func(r *governor.Request[string], at time.Duration) {
+			t.Helper()
+			_, err := r.Result(t.Context())
+			since(t, "refusal", start, time.Now(), at)
+			if le, ok := errors.AsType[*governor.LateError](err); !ok || !le.Could.Equal(start.Add(61*time.Second)) {
+				t.Errorf("got %v, want a *LateError that could start after 61s", err)
+			}
+		}
+		down.Store(true)
+		first := governor.Submit(t.Context(), g, "a", use(0))
+		late := governor.Submit(t.Context(), by(10*time.Second), "a", use(0))
+		soon := governor.Submit(t.Context(), by(61*time.Second), "a", use(0))
+		refused(late, time.Second)
+		time.Sleep(time.Second)
+		down.Store(false)
+		refused(governor.Submit(t.Context(), by(20*time.Second), "a", use(0)), 2*time.Second)
+		for _, r := range []*governor.Request[string]{first, soon} {
+			if _, err := r.Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+			since(t, "it started", start, time.Now(), 61*time.Second)
+		}
+	})
+}
+
+// One that is in use may come back at any time.
+func TestOpenBackoffKeepsNobodyFromWaitingForAConnectionInUse(t *testing.T) {
+	var down atomic.Bool
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		open := c.Pool.Open
+		c.OpenAttempts, c.Pool.OpenBackoff = -1, backoff.Constant(time.Minute)
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			if down.Load() {
+				return nil, errors.New("connection refused")
+			}
+			return open(ctx, sel)
+		}
+	}, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		start := time.Now()
+		governor.Submit(t.Context(), g, "a", use(5*time.Second))
+		synctest.Wait()
+		down.Store(true)
+		governor.Submit(t.Context(), g, "a", use(0))
+		synctest.Wait()
+		soon := g.With(governor.Ask{StartBy: start.Add(10 * time.Second)})
+		if _, err := governor.Submit(t.Context(), soon, "a", use(0)).Result(t.Context()); err != nil {
+			t.Error(err)
+		}
+		since(t, "it started", start, time.Now(), 5*time.Second)
+	})
+}
+
 func TestPermanentOpenErrorFailsAtOnce(t *testing.T) {
 	withPool(t, func(c *governor.Config[string, *conn]) {
 		c.Pool.Open = func(context.Context, string) (*conn, error) {

@@ -69,6 +69,9 @@ func (c *core) serve(l *lane, now int64) {
 			if r.first(toldPool) {
 				c.emit(event.Event{Kind: event.PoolWait, Request: r.seq, Source: l.sel.name})
 			}
+			if c.unopenedFor(l.sel, now); !r.waiting() {
+				return
+			}
 			until := int64(forever)
 			if at := c.pool.notBefore(l.sel.value); !at.IsZero() && int64(at.Sub(c.gate.base)) > now {
 				until = int64(at.Sub(c.gate.base))
@@ -197,14 +200,40 @@ func (c *core) limitedBy(level throttle.Level) bool {
 	return slices.ContainsFunc(c.limits, func(l limit) bool { return l.Per == level })
 }
 
-// tripped fails everything that waits when the breaker has opened.
+// tripped fails everything that waits when the breaker has opened; if that is waited
+// for, what would start too late then: once, for no latest start that is left is as early.
 func (c *core) tripped(now int64) {
-	if c.breaker == nil || c.breakerWait || c.observe || c.queue.Len()+c.backoffs == 0 {
+	if c.breaker == nil || c.observe || c.queue.Len()+c.backoffs == 0 || c.breakerWait && c.minding == 0 {
 		return
 	}
-	if err := c.breaker.Ready(c.gate.time(now)); err != nil {
+	err := c.breaker.Ready(c.gate.time(now))
+	switch {
+	case err == nil:
+	case !c.breakerWait:
 		c.dropAll(err)
+	default:
+		if wait := breakerOpen(err); wait > 0 && add(now, wait) >= c.earliest {
+			c.earliest = c.sweepLate(c.queue.lanes.all, c.away(func(*laneKey) bool { return true }), now, wait)
+		}
 	}
+}
+
+// unopenedFor fails what waits for a connection of sel and would start too late when one
+// can be opened: once for each time at which it can.
+func (c *core) unopenedFor(sel *selector, now int64) {
+	wait := c.unopened(sel, now)
+	until := add(now, wait)
+	if wait == 0 || until == sel.unopened || c.minding == 0 || until < c.earliest {
+		return
+	}
+	sel.unopened = until
+	c.sweepLate(func(yield func(*lane) bool) {
+		for l := range c.queue.census.of(throttle.Scope{Level: throttle.Selector, Key: sel.name}) {
+			if l.sel == sel && !yield(l) { // others may have its text
+				return
+			}
+		}
+	}, c.away(func(k *laneKey) bool { return k.sel == sel }), now, wait)
 }
 
 // broken treats r before an open breaker.
@@ -213,13 +242,18 @@ func (c *core) broken(r *request, err error, now int64) {
 		c.drop(r, err)
 		return
 	}
-	if after, _ := retry.RetryAfter(err); after > 0 {
-		if late := c.tooLateIn(r, now, after); late != nil {
-			c.drop(r, late)
-			return
-		}
+	if late := c.tooLateIn(r, now, breakerOpen(err)); late != nil {
+		c.drop(r, late)
+		return
 	}
 	c.hostAt = add(now, breakerDelay(err))
+}
+
+// breakerOpen is how long a breaker that says err refuses everything, 0 when it does not
+// say.
+func breakerOpen(err error) time.Duration {
+	after, _ := retry.RetryAfter(err)
+	return max(0, after)
 }
 
 // breakerDelay is how long to wait for a breaker before asking again. When it

@@ -2,6 +2,7 @@ package governor
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -134,16 +135,52 @@ func (c *core) hopeless(r *request, sc *scopes, now int64) error {
 		if wait == limiter.Never {
 			return ErrNeverAdmissible
 		}
+		if r.flags&dated != 0 {
+			wait = max(wait, c.unopened(r.sel(), now))
+		}
 		if err := c.tooLateIn(r, now, wait); err != nil {
 			return err
 		}
 	}
-	if c.breaker != nil && !c.breakerWait {
-		if err := c.breaker.Ready(c.gate.time(now)); err != nil {
+	if c.breaker != nil && (!c.breakerWait || r.flags&dated != 0) {
+		if err := c.breaker.Ready(c.gate.time(now)); err != nil && !c.breakerWait {
+			return err
+		} else if err := c.tooLateIn(r, now, breakerOpen(err)); err != nil {
 			return err
 		}
 	}
 	return c.tooLong(r, c.gate.cooldown(sc), now)
+}
+
+// unopened returns how long there will be no connection for sel at least, 0 when nobody
+// knows.
+func (c *core) unopened(sel *selector, now int64) time.Duration {
+	if c.pool == nil {
+		return 0
+	}
+	return max(0, c.pool.earliest(sel.value).Sub(c.gate.time(now)))
+}
+
+// sweepLate fails the requests in lanes, and of others, that would start too late if they
+// have to wait so long, and returns the earliest latest start of those that are left.
+func (c *core) sweepLate(lanes iter.Seq[*lane], others []*request, now int64, wait time.Duration) (earliest int64) {
+	earliest = forever
+	fail := func(r *request) {
+		if err := c.tooLateIn(r, now, wait); err != nil {
+			c.drop(r, err)
+		} else {
+			earliest = min(earliest, r.startBy())
+		}
+	}
+	for l := range lanes {
+		for _, r := range l.all() {
+			fail(r)
+		}
+	}
+	for _, r := range others {
+		fail(r)
+	}
+	return earliest
 }
 
 // tooLateIn returns why r need not wait for something that takes so long at least, if
@@ -178,11 +215,12 @@ func (c *core) anybodyMinds(now, last int64) bool {
 
 // sweep fails the requests that new cooldowns, of which the last ends at last, make
 // wait too long. changed are the scopes that have changed. It looks at the lanes of
-// those, and into those in which anybody could mind, unless nobody can.
+// those, and into those in which anybody could mind, and at what waits out a backoff,
+// unless nobody can.
 //
-// Where it has looked at all that waits in lanes, because the whole host pauses, it knows
-// the earliest latest start of those that are left. So that of one that is gone brings no
-// later sweep about. What is in no lane is minded again when it comes back.
+// Where it has looked at all that waits, because the whole host pauses, it knows the
+// earliest latest start of those that are left. So that of one that is gone brings no
+// later sweep about.
 func (c *core) sweep(now, last int64, changed []*scope) {
 	if !c.gate.word.held() || c.observe || !c.anybodyMinds(now, last) {
 		return
@@ -204,9 +242,31 @@ func (c *core) sweep(now, last int64, changed []*scope) {
 			}
 		}
 	}
+	for _, r := range c.away(func(k *laneKey) bool { return k.isIn(changed) }) {
+		sc := r.lane().scopes()
+		if err := c.tooLong(r, c.gate.cooldown(&sc), r.hist.until); err != nil { // till then it does not wait for that
+			c.drop(r, err)
+		} else {
+			earliest = min(earliest, r.startBy())
+		}
+	}
 	if all {
 		c.earliest = earliest
 	}
+}
+
+// away returns the requests that wait in no lane, of the lanes that are wanted. It costs
+// a look at each of them.
+func (c *core) away(wanted func(*laneKey) bool) (rs []*request) {
+	if c.backoffs == 0 {
+		return nil
+	}
+	for t := range c.timers.All() {
+		if r := (*request)(t); r.is(inTimers) && wanted(&r.lane().laneKey) {
+			rs = append(rs, r)
+		}
+	}
+	return rs
 }
 
 // expire deals with requests whose time has come: a latest start, the end of a

@@ -337,6 +337,43 @@ func TestWhoCannotStartInTimeIsNotKeptForTheBreaker(t *testing.T) {
 	})
 }
 
+// Who comes later, and who is not the next, is not kept for it either.
+func TestNobodyWhoCannotStartInTimeIsKeptForTheBreaker(t *testing.T) {
+	b, err := breaker.New(breaker.Config{Consecutive: 1, OpenFor: backoff.Constant(time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Workers, c.NoPace, c.Breaker, c.BreakerWait = 2, true, b, true
+	}, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		by := func(d time.Duration) *governor.Plain { return g.With(governor.Ask{StartBy: start.Add(d)}) }
+		for _, err := range []error{errors.New("503"), nil} {
+			governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { time.Sleep(time.Second); return 0, err }))
+		}
+		first := governor.Submit(t.Context(), g, "", sleep(0))
+		late := governor.Submit(t.Context(), by(10*time.Second), "", sleep(0))
+		soon := governor.Submit(t.Context(), by(61*time.Second), "", sleep(0))
+		refused := func(r *governor.Request[int], at time.Duration) {
+			t.Helper()
+			_, err := r.Result(t.Context())
+			since(t, "refusal", start, time.Now(), at)
+			if le, ok := errors.AsType[*governor.LateError](err); !ok || !le.Could.Equal(start.Add(61*time.Second)) {
+				t.Errorf("got %v, want a *LateError that could start after 61s", err)
+			}
+		}
+		refused(late, time.Second)
+		time.Sleep(time.Second)
+		refused(governor.Submit(t.Context(), by(20*time.Second), "", sleep(0)), 2*time.Second)
+		for _, r := range []*governor.Request[int]{first, soon} {
+			if _, err := r.Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+			since(t, "it started", start, time.Now(), 61*time.Second)
+		}
+	})
+}
+
 func TestLatestStartBeforeALimitAdmitsIsRefusedAtOnce(t *testing.T) {
 	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 0.1, Burst: 1})
 	if err != nil {

@@ -233,6 +233,8 @@ type selector struct {
 	name  string
 	refs  refs  // requests, from submission to completion; see names
 	plain *lane // of the zero Ask, in which nothing is ever
+
+	unopened int64 // until when no connection can be opened, as far as who waits has been told; the actor's
 }
 
 // lane returns the lane that a request for s asks for whose tenant has the given weight.

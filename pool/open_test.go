@@ -364,3 +364,22 @@ func TestAnErrorOfAnotherClosedPoolIsNotTakenForOurs(t *testing.T) {
 		}
 	})
 }
+
+func TestABackoffIsCertainWhereNoConnectionMayComeBack(t *testing.T) {
+	bubble(t, func(c cfg) { c.Max = 2 }, func(t *testing.T, s *server, p *Pool[string, *link]) {
+		used := lend(t, p, "x")
+		s.onOpen = func(context.Context, string, int) error { return io.EOF }
+		fails(t, p, "x", 0)
+		if at := p.Earliest("x"); !at.IsZero() || p.NotBefore("x").IsZero() {
+			t.Errorf("one is in use: nothing before %v", time.Until(at))
+		}
+		used.Discard(nil)
+		synctest.Wait()
+		if at := p.Earliest("x"); !at.Equal(p.NotBefore("x")) || time.Until(at) != 100*time.Millisecond {
+			t.Errorf("none is left: nothing before %v", time.Until(at))
+		}
+		if at := p.Earliest("y"); !at.IsZero() {
+			t.Errorf("another selector: nothing before %v", time.Until(at))
+		}
+	})
+}

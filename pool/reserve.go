@@ -179,6 +179,21 @@ func (p *Pool[S, C]) NotBefore(sel S) time.Time {
 	return time.Time{}
 }
 
+// Earliest returns before which time Reserve can certainly have nothing for sel: that of
+// NotBefore, while no connection for sel is there, in use or being opened, that could
+// come back. Else it is zero.
+func (p *Pool[S, C]) Earliest(sel S) time.Time {
+	if !sane(sel) {
+		return time.Time{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.sels[sel]; e != nil && e.places == 0 {
+		return e.until
+	}
+	return time.Time{}
+}
+
 // Refusal returns the error that every request for sel is to be refused with: the
 // last failure to open a connection for it, while that was permanent and its
 // backoff lasts. Else it is nil. Acquire returns it by itself.
