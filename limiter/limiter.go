@@ -147,7 +147,8 @@ type Learner interface {
 // Claimer is implemented by limiters that several owners have, each under a lock of its
 // own: what Wait has just offered to one of them another may take. An owner calls Claim
 // where it would call Take, and of several limits the Claimers first. When it is late at
-// one of them, what those before it gave goes back by a Settle to 0.
+// one of them, what those before it gave goes back by a Settle to 0. What embeds a
+// Claimer and changes its Take has to change its Claim.
 type Claimer interface {
 	Limiter
 
@@ -160,8 +161,7 @@ type Claimer interface {
 // however it ended, with what it took or settled it to. It asks such a limiter
 // again after each Release, for every key, since nobody knows beforehand when calls
 // end: what Wait returns is when to ask again at the latest. A Shared asks one that is
-// a Notifier, too, for the key of the Release alone: it says by OnChange when calls of
-// other keys may go.
+// a Notifier, too, for the key of the Release alone; see SharedConfig.Limiters.
 type Releaser interface {
 	Limiter
 

@@ -1,8 +1,19 @@
 package limiter
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
-// The limiters with keys of their own are roomy: see Shared.
+// roomy is implemented by limiters with keys of which one stands in the way of another
+// only when there is no room for both.
+type roomy interface {
+	Limiter
+
+	// room returns how long from now it is until there is room for one more key. What
+	// is told of one key changes Wait's answer for another only where it changes that.
+	room(now time.Time) time.Duration
+}
 
 var _ = []roomy{(*Bucket)(nil), (*Leaky)(nil), (*FixedWindow)(nil), (*SlidingLog)(nil), (*Concurrency)(nil)}
 
@@ -16,4 +27,59 @@ func (c *Concurrency) room(time.Time) time.Duration {
 		return 0
 	}
 	return c.again
+}
+
+// reach says calls of which other keys may go when a limiter has been told of one.
+type reach uint8
+
+const (
+	anyKey  reach = iota // of any: nothing more is known
+	newKeys              // of those that there was no room for: it is roomy
+	noOther              // of none, or it says so itself
+)
+
+// reachOf says it of l, which is no ByKey. What embeds one of ours is somebody else's: it
+// has the methods that make a limiter roomy, or a Notifier, from there, and they do not
+// know of what it adds.
+func reachOf(l Limiter) reach {
+	_, notifies := l.(Notifier)
+	if !isOurs(l) {
+		if notifies && !embedsNotifier(l) {
+			return noOther
+		}
+		return anyKey
+	}
+	if _, ok := l.(roomy); ok {
+		return newKeys
+	}
+	if _, releases := l.(Releaser); ignoresKeys(l) || releases && !notifies {
+		return anyKey
+	}
+	return noOther
+}
+
+// structOf returns the type of what l is, or points to.
+func structOf(l Limiter) reflect.Type {
+	t := reflect.TypeOf(l)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// isOurs reports whether l's type is declared in this package.
+func isOurs(l Limiter) bool { return structOf(l).PkgPath() == reflect.TypeFor[Shared]().PkgPath() }
+
+// embedsNotifier reports whether l may have its OnChange from what it embeds.
+func embedsNotifier(l Limiter) bool {
+	t, notifier := structOf(l), reflect.TypeFor[Notifier]()
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous && (f.Type.Implements(notifier) || reflect.PointerTo(f.Type).Implements(notifier)) {
+			return true
+		}
+	}
+	return false
 }

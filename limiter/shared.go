@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"reflect"
 	"sync"
 	"time"
 
@@ -37,8 +38,8 @@ import (
 // goroutine. A Shared has one timer while something waits, and none else. Everything
 // is done under one mutex, in the time that its limits take and O(log k), with k keys
 // that wait; O(k) after Update, and where the end of a call of one key lets calls of
-// others go: MaxKeys of a limiter were in use, or it is somebody else's Releaser, or an
-// AdaptiveConcurrency or Adaptive of a ByKey.
+// others go: MaxKeys of a limiter were in use, or it is an AdaptiveConcurrency or Adaptive of a
+// ByKey, or somebody else's that does not say itself, as a Notifier, when they may go.
 type Shared struct {
 	name            string
 	limiters, whole []part
@@ -49,6 +50,7 @@ type Shared struct {
 	key             func(context.Context) string // nil: ""
 	permits         func(context.Context) int    // nil: 1
 	releases        bool                         // some of the limiters are Releasers
+	reach           map[reflect.Type]reach       // of all limiters, those of a ByKey among them
 
 	bus event.Bus
 
@@ -97,25 +99,6 @@ func (p part) of(key string) Limiter {
 		}
 		l = b.Of(key)
 	}
-}
-
-// roomy is implemented by limiters with keys of which one stands in the way of another
-// only when there is no room for both.
-type roomy interface {
-	// room returns how long from now it is until there is room for one more key. What
-	// is told of one key changes Wait's answer for another only where it changes that.
-	room(now time.Time) time.Duration
-}
-
-// roomFor returns what l, a roomy one, says. known is false for those of which any key
-// may wait for a call of any other to end: a Releaser that says no more.
-func roomFor(l Limiter, now time.Time) (wait time.Duration, known bool) {
-	if r, ok := l.(roomy); ok {
-		return r.room(now), true
-	}
-	_, releases := l.(Releaser)
-	_, notifies := l.(Notifier) // and says so when calls of others may go
-	return 0, !ignoresKeys(l) && (!releases || notifies)
 }
 
 // ignoresKeys reports whether l is one limit for all keys.
@@ -230,10 +213,17 @@ func (s *Shared) each(key string, fn func(l Limiter, now time.Time, key string))
 			fn(l, now, key)
 			continue
 		}
-		was, known := roomFor(l, now)
-		fn(l, now, key)
-		is, _ := roomFor(l, now)
-		others = !known || is < was
+		switch s.reach[reflect.TypeOf(l)] {
+		case noOther:
+			fn(l, now, key)
+		case newKeys:
+			was := l.(roomy).room(now)
+			fn(l, now, key)
+			others = l.(roomy).room(now) < was
+		default:
+			fn(l, now, key)
+			others = true
+		}
 	}
 	for _, p := range s.whole {
 		if l := p.of(""); l != nil {

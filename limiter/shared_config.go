@@ -22,6 +22,11 @@ type SharedConfig struct {
 	// permits from all of them, or from none. Each may be there once, and belongs to
 	// the Shared from NewShared on. When there are none of both, there is a FixedWindow
 	// of 1000 permits of a key per minute.
+	//
+	// A limiter that is not of this package, and one that embeds one that is, may have
+	// any rule. So after whatever it is told of a key it is asked again for all that
+	// wait. One with an OnChange of its own, not of something that it embeds, is asked
+	// for that key alone: by OnChange it says when calls of others may go.
 	Limiters, Whole []Limiter
 
 	// MaxQueue is how many calls may wait: 0, which means that none waits, up to
@@ -95,7 +100,7 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 	}
 	s := &Shared{
 		name: cfg.Name, maxWait: cfg.MaxWait, queue: newQueue(cfg.MaxQueue, cfg.Newest),
-		key: cfg.Key, permits: cfg.Permits, drainOn: cfg.DrainOn, refusedOn: cfg.RefusedOn, onError: cfg.OnError,
+		reach: make(map[reflect.Type]reach), key: cfg.Key, permits: cfg.Permits, drainOn: cfg.DrainOn, refusedOn: cfg.RefusedOn, onError: cfg.OnError,
 	}
 	if err := s.add("Limiters", &s.limiters, cfg.Limiters); err != nil {
 		return nil, err
@@ -128,12 +133,24 @@ func (s *Shared) add(field string, to *[]part, limiters []Limiter) error {
 			// Each is asked before any is taken from: it would give what it has twice.
 			return invalidf("SharedConfig.%s is %s, want each once", name, (*parts)[j].name)
 		}
+		s.know(l)
 		_, releases := l.(Releaser)
 		s.releases = s.releases || releases
 		claims, _ := l.(Claimer)
 		*parts = append(*parts, part{l, claims, isSoft(l), name})
 	}
 	return nil
+}
+
+// know looks up whom else it concerns what l is told of one key.
+func (s *Shared) know(l Limiter) {
+	if b, ok := l.(*ByKey); ok {
+		for _, l := range b.all {
+			s.know(l)
+		}
+		return
+	}
+	s.reach[reflect.TypeOf(l)] = reachOf(l)
 }
 
 // same reports whether a and b are one limiter. Those that are no pointers may be
