@@ -13,6 +13,9 @@ type roomy interface {
 	// room returns how long from now it is until there is room for one more key. What
 	// is told of one key changes Wait's answer for another only where it changes that.
 	room(now time.Time) time.Duration
+
+	// has reports whether key has a place. One that has none needs room.
+	has(key string) bool
 }
 
 var _ = []roomy{(*Bucket)(nil), (*Leaky)(nil), (*FixedWindow)(nil), (*SlidingLog)(nil), (*Concurrency)(nil)}
@@ -28,6 +31,12 @@ func (c *Concurrency) room(time.Time) time.Duration {
 	}
 	return c.again
 }
+
+func (b *Bucket) has(key string) bool      { return b.keys.index[key] != nil }
+func (l *Leaky) has(key string) bool       { return l.keys.index[key] != nil }
+func (w *FixedWindow) has(key string) bool { return w.keys.index[key] != nil }
+func (w *window[S]) has(key string) bool   { return w.keys.index[key] != nil }
+func (c *Concurrency) has(key string) bool { return c.held[key] > 0 }
 
 // reach says calls of which other keys may go when a limiter has been told of one.
 type reach uint8

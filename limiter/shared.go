@@ -37,9 +37,10 @@ import (
 // what is admitted at once; a call that waits costs two small allocations and no
 // goroutine. A Shared has one timer while something waits, and none else. Everything
 // is done under one mutex, in the time that its limits take and O(log k), with k keys
-// that wait; O(k) after Update, and where the end of a call of one key lets calls of
-// others go: MaxKeys of a limiter were in use, or it is an AdaptiveConcurrency or Adaptive of a
-// ByKey, or somebody else's that does not say itself, as a Notifier, when they may go.
+// that wait: the end of a call looks at its own key and, where MaxKeys of a limiter were
+// in use, at as many others as there is room for, in their order. It is O(k) after Update,
+// and where any other key may go: the limiter is an AdaptiveConcurrency or Adaptive of a
+// ByKey, or somebody else's that does not say itself, as a Notifier, when they may.
 type Shared struct {
 	name            string
 	limiters, whole []part
@@ -57,12 +58,13 @@ type Shared struct {
 	// mu guards all that follows and, since they have no lock of their own, the
 	// limiters. It is held for moments: no function of a user's runs under it but
 	// that of Update.
-	mu     sync.Mutex
-	calls  uint64 // how many there have been
-	closed bool
-	queue  *queue
-	timer  *time.Timer // calls tick; nil until something waits
-	alarm  time.Time   // what it is set to; zero when it is not set
+	mu      sync.Mutex
+	calls   uint64 // how many there have been
+	closed  bool
+	queue   *queue
+	crowded []roomy     // of serve, to be used again
+	timer   *time.Timer // calls tick; nil until something waits
+	alarm   time.Time   // what it is set to; zero when it is not set
 }
 
 // part is one of the limits.
@@ -209,19 +211,14 @@ func (s *Shared) each(key string, fn func(l Limiter, now time.Time, key string))
 		if l == nil {
 			continue
 		}
-		if others || len(s.queue.timed.heap) == 0 {
-			fn(l, now, key)
+		fn(l, now, key)
+		if len(s.queue.timed.heap) == 0 {
 			continue
 		}
 		switch s.reach[reflect.TypeOf(l)] {
-		case noOther:
-			fn(l, now, key)
 		case newKeys:
-			was := l.(roomy).room(now)
-			fn(l, now, key)
-			others = l.(roomy).room(now) < was
-		default:
-			fn(l, now, key)
+			s.queue.told(l.(roomy))
+		case anyKey:
 			others = true
 		}
 	}
@@ -231,7 +228,7 @@ func (s *Shared) each(key string, fn func(l Limiter, now time.Time, key string))
 		}
 	}
 	if others {
-		s.queue.lookAll(now, true)
+		s.queue.lookAll()
 	} else {
 		s.queue.lookAgain(key)
 	}
@@ -247,6 +244,6 @@ func (s *Shared) Update(fn func(now time.Time)) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	fn(now)
-	s.queue.lookAll(now, true)
+	s.queue.lookAll()
 	s.pump(now)
 }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -29,6 +30,10 @@ func (s *Shared) enter(key string, n int, deadline time.Time, waits bool) (r *Re
 	q := s.queue
 	for wait == 0 && !q.ahead(key) {
 		if s.admit(now, s.calls, key, n, 0) {
+			if q.lanes[key] != nil { // it has overtaken them, and they need no room any more
+				q.lookAgain(key)
+				s.pump(now)
+			}
 			return nil, now, nil
 		}
 		wait, hard = s.ask(now, key, n)
@@ -158,13 +163,22 @@ func (s *Shared) pump(now time.Time) {
 // be admitted; zero when nobody waits.
 func (s *Shared) serve(now time.Time) (next time.Time) {
 	q := s.queue
-	q.lookAll(now, false)
-	for len(q.ready.heap) > 0 {
+	for {
+		q.lookDue(now)
+		if len(q.ready.heap) == 0 {
+			return s.earlier(time.Time{})
+		}
 		l := q.ready.heap[0]
 		r := q.first(l)
-		wait, _ := askAll(s.limiters, now, r.key, r.n)
-		if wait > 0 && wait != Never {
+		wait, full := s.askOwn(now, r.key, r.n)
+		switch {
+		case wait == Never:
+		case wait > 0:
 			q.later(l, now.Add(wait))
+			continue
+		case full:
+			s.crowded = s.without(s.crowded[:0], r.key)
+			q.wait(l, s.crowded)
 			continue
 		}
 		whole, _ := askAll(s.whole, now, "", r.n)
@@ -178,7 +192,40 @@ func (s *Shared) serve(now time.Time) (next time.Time) {
 			s.decide(r, nil)
 		}
 	}
-	return s.earlier(time.Time{})
+}
+
+// askOwn returns how long a call waits for the limits of its key, but for those that have
+// no room for the key, and whether there are such.
+func (s *Shared) askOwn(now time.Time, key string, n int) (wait time.Duration, full bool) {
+	for _, p := range s.limiters {
+		d := p.Wait(now, key, n)
+		if d > 0 && d != Never {
+			if l, ok := s.roomy(p.of(key)); ok && !l.has(key) && l.room(now) > 0 {
+				full = true
+				continue
+			}
+		}
+		wait = max(wait, d)
+	}
+	return wait, full
+}
+
+// without appends to ls the limiters in which key has no place.
+func (s *Shared) without(ls []roomy, key string) []roomy {
+	for _, p := range s.limiters {
+		if l, ok := s.roomy(p.of(key)); ok && !l.has(key) {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}
+
+// roomy returns l if it is known to be roomy, which may be nil.
+func (s *Shared) roomy(l Limiter) (r roomy, ok bool) {
+	if l != nil && s.reach[reflect.TypeOf(l)] == newKeys {
+		r, ok = l.(roomy)
+	}
+	return r, ok
 }
 
 // earlier returns the earlier of at, if it is not zero, and the first time that a

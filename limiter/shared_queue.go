@@ -14,7 +14,9 @@ type queue struct {
 	lanes  map[string]*lane
 
 	ready lanes // by age: whose first call is to be looked at, or waits for the Whole
-	timed lanes // by time: whose first call waits for the limits of its key
+	timed lanes // by time: whose first call waits for the limits of its key; and doors of crowds
+
+	crowds map[roomy][]*crowd // those who wait for room in it; see crowd
 }
 
 // lane is the calls of one key, oldest first.
@@ -24,10 +26,14 @@ type lane struct {
 	at    time.Time // when timed
 	in    *lanes
 	pos   int
+	crowd *crowd // that it is in, or has been let out of; of a door, whose it is
 }
 
+// isDoor reports whether l is no lane but stands for a crowd among the timed ones.
+func (l *lane) isDoor() bool { return l.crowd != nil && l == &l.crowd.door }
+
 func newQueue(limit int, newest bool) *queue {
-	q := &queue{max: limit, newest: newest, lanes: make(map[string]*lane)}
+	q := &queue{max: limit, newest: newest, lanes: make(map[string]*lane), crowds: make(map[roomy][]*crowd)}
 	q.all.which = 1
 	q.ready.less = func(a, b *lane) bool { return (q.first(a).call < q.first(b).call) != newest }
 	q.timed.less = func(a, b *lane) bool { return a.at.Before(b.at) }
@@ -72,11 +78,19 @@ func (q *queue) remove(r *Reservation) {
 	q.len--
 	switch {
 	case l.calls.oldest == nil:
-		heap.Remove(l.in, l.pos)
+		q.takeOut(l)
 		delete(q.lanes, l.key)
 	case first:
+		q.decided(l)
 		q.look(l)
 	}
+}
+
+// takeOut takes l out of the heap that it is in.
+func (q *queue) takeOut(l *lane) {
+	heap.Remove(l.in, l.pos)
+	l.in = nil
+	q.decided(l)
 }
 
 // look makes l, whose first call or whose permits are others now, be looked at.
@@ -85,29 +99,42 @@ func (q *queue) look(l *lane) {
 	case &q.ready:
 		heap.Fix(&q.ready, l.pos)
 		return
-	case &q.timed:
-		heap.Remove(&q.timed, l.pos)
+	case nil:
+	default:
+		q.takeOut(l)
 	}
 	q.ready.put(l)
 }
 
-// lookAgain makes the lane of key be looked at; all of them that wait for their
-// time until now.
+// lookAgain makes the lane of key be looked at.
 func (q *queue) lookAgain(key string) {
 	if l := q.lanes[key]; l != nil {
 		q.look(l)
 	}
 }
 
-func (q *queue) lookAll(now time.Time, all bool) {
-	for len(q.timed.heap) > 0 && (all || !now.Before(q.timed.heap[0].at)) {
-		q.look(q.timed.heap[0])
+// lookAll makes all lanes be looked at.
+func (q *queue) lookAll() {
+	for _, l := range q.lanes {
+		q.look(l)
+	}
+}
+
+// lookDue makes the lanes be looked at that wait for their time until now, and those of
+// crowds whose turn it is.
+func (q *queue) lookDue(now time.Time) {
+	for len(q.timed.heap) > 0 && !now.Before(q.timed.heap[0].at) {
+		if l := q.timed.heap[0]; l.isDoor() {
+			q.open(l.crowd, now)
+		} else {
+			q.look(l)
+		}
 	}
 }
 
 // later makes l, of ready, wait until at.
 func (q *queue) later(l *lane, at time.Time) {
-	heap.Remove(&q.ready, l.pos)
+	q.takeOut(l)
 	l.at = at
 	q.timed.put(l)
 }

@@ -299,14 +299,14 @@ func (a *audited) Settle(now time.Time, key string, n, used int) {
 func TestSharedUnderFire(t *testing.T) {
 	for seed := range uint64(effort.Times(2)) {
 		bubble(t, func(t *testing.T) {
-			conc := func() *audited {
-				c, err := NewConcurrency(ConcurrencyConfig{Limit: 6, AskAgain: 5 * time.Millisecond})
+			conc := func(keys int) *audited {
+				c, err := NewConcurrency(ConcurrencyConfig{Limit: 6, AskAgain: 5 * time.Millisecond, MaxKeys: keys})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return &audited{Concurrency: c, asked: map[string]int{}}
 			}
-			each, whole := conc(), conc()
+			each, whole := conc(2), conc(1) // there is no room for the third key
 			s := newShared(t, SharedConfig{
 				Limiters: []Limiter{each, newBucket(t, BucketConfig{Rate: 3000, Burst: 10})}, Whole: []Limiter{whole},
 				MaxQueue: 30, Newest: seed%2 == 0, MaxWait: 50 * time.Millisecond,
