@@ -77,6 +77,8 @@ type SharedConfig struct {
 	//	event.LimitRefused  it was rejected (Err, Delay: RetryAfter of Err, 0 for Never)
 	//	event.Overflow      it was, because of a full queue (Err, Delay: RetryAfter of Err)
 	//	event.Cancelled     it ended in the queue because its context did (Err)
+	//	event.Clamped       the vendor's refusal asked for more than a day: an Adaptive
+	//	                    pauses for that (Delay: a day; Err: the refusal; no Request)
 	//	event.Depleted      the call took the last permit of a Counter that there was;
 	//	                    without a Request: the permits of the key were drained
 	OnEvent func(event.Event)

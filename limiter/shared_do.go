@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/internal/errtree"
 	"github.com/flyball-go/flyball/policy"
 )
@@ -43,6 +44,7 @@ type ending struct {
 	used              int // permits
 	accepted, refused bool
 	asked             time.Duration // by a refusal; 0: nothing
+	err               error         // that is the refusal
 }
 
 // of is what err alone says.
@@ -58,10 +60,11 @@ func (s *Shared) ended(key string, n int, o ending) {
 	if n < 1 {
 		return
 	}
+	clamped := false
 	s.each(key, func(l Limiter, now time.Time, key string) {
 		switch {
 		case o.refused:
-			refused(l, now, o.sent, key, o.asked)
+			clamped = refused(l, now, o.sent, key, o.asked) || clamped
 		case o.accepted:
 			l.Accepted(now, o.sent, key)
 		}
@@ -70,4 +73,7 @@ func (s *Shared) ended(key string, n int, o ending) {
 			r.Release(now, key, o.used)
 		}
 	})
+	if clamped {
+		s.emit(time.Now(), event.Clamped, 0, key, mostAsked*time.Second, o.err)
+	}
 }

@@ -58,6 +58,7 @@ func (s *Shared) pass(c *policy.Call, key string, n int, next policy.Handler) er
 	if s.refusedOn != nil && !errtree.Refused(err) {
 		if o.refused = s.refusedOn(c, err); o.refused { // may panic; then nothing is known
 			o.asked, _ = errtree.RetryAfter(err)
+			o.err = err
 		}
 	}
 	o.of(err)

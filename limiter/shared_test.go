@@ -1289,6 +1289,38 @@ func TestSharedPausesAfterARefusal(t *testing.T) {
 	}
 }
 
+// TestSharedTellsOfAPauseThatItClamps: once for a call, whichever of its limiters pause.
+func TestSharedTellsOfAPauseThatItClamps(t *testing.T) {
+	const day = 24 * time.Hour
+	bubble(t, func(t *testing.T) {
+		a, b := newAdaptive(t, AdaptiveConfig{}), newAdaptive(t, AdaptiveConfig{Window: time.Minute, Start: 100})
+		var heard []event.Event
+		s := newShared(t, SharedConfig{
+			Name: "acme", Whole: []Limiter{a, b}, OnEvent: func(e event.Event) { heard = append(heard, e) },
+			RefusedOn: policy.OnError(func(err error) bool { return errors.Is(err, errVendor) }),
+		})
+		for _, asks := range []time.Duration{time.Hour, day, day + 1, century, math.MaxInt64} {
+			heard = nil
+			err := asking{errVendor, asks}
+			Do(t.Context(), s, "k", 1, func(context.Context) (int, error) { return 0, err })
+			now := time.Now()
+			synctest.Wait()
+			var clamped []event.Event
+			for _, e := range heard {
+				if e.Kind == event.Clamped {
+					clamped = append(clamped, e)
+				}
+			}
+			want := event.Event{Time: now, Kind: event.Clamped, Name: "acme", Source: "k", Delay: day, Err: err}
+			if asks <= day && len(clamped) != 0 || asks > day && (len(clamped) != 1 || clamped[0] != want) {
+				t.Errorf("asked for %v: %v", asks, clamped)
+			}
+			time.Sleep(2 * day)
+		}
+		s.Close()
+	})
+}
+
 // With a Window an Adaptive counts what it was refused, and needs no guess.
 func TestSharedDoesNotPauseAWindow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
