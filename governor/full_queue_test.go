@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
@@ -76,7 +78,7 @@ func TestWhoStaysOutsideAFullQueue(t *testing.T) {
 		}
 		governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) { return 0, governor.Again(time.Minute) }))
 		synctest.Wait()
-		go func() { time.Sleep(time.Second); g.Close() }()
+		time.AfterFunc(time.Second, func() { g.Shutdown(t.Context()) })
 		start = time.Now()
 		outside(t.Context(), governor.Ask{}, governor.ErrClosed, time.Second)
 	})
@@ -131,6 +133,83 @@ func TestAFullQueueTakesWhatWaitsForSlotsAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whatever else keeps a request back keeps it out of a full queue.
+func TestAFullQueueTakesNothingThatHasToWaitForMore(t *testing.T) {
+	down := errors.New("connection refused")
+	b, err := breaker.New(breaker.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		set   func(*governor.Config[string, *conn])
+		first func(*connected)
+		is    error
+	}{
+		"nothing":             {is: nil},
+		"the governor pauses": {first: (*connected).Pause, is: governor.ErrQueueFull},
+		"the host pauses":     {first: func(g *connected) { g.Learn(throttle.Signal{Delay: time.Minute}) }, is: governor.ErrQueueFull},
+		"its tenant pauses": {first: func(g *connected) {
+			g.Learn(throttle.Signal{Scope: tenant("b"), Delay: time.Minute})
+		}, is: governor.ErrQueueFull},
+		"its tenant pauses, which is observed": {set: func(c *governor.Config[string, *conn]) { c.Observe = true }, first: func(g *connected) {
+			g.Learn(throttle.Signal{Scope: tenant("b"), Delay: time.Minute})
+		}},
+		"the breaker is open": {set: func(c *governor.Config[string, *conn]) {
+			c.Breaker, c.BreakerWait = b, true
+		}, first: func(*connected) { b.Transition(breaker.ForcedOpen) }, is: governor.ErrQueueFull},
+		"no connection can be opened": {set: func(c *governor.Config[string, *conn]) {
+			open := c.Pool.Open
+			c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+				if sel == "down" {
+					return nil, down
+				}
+				return open(ctx, sel)
+			}
+		}, first: func(g *connected) {
+			governor.Submit(context.Background(), g.With(governor.Ask{Tenant: "c"}), "down", use(0))
+			synctest.Wait()
+		}, is: governor.ErrQueueFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withPool(t, func(c *governor.Config[string, *conn]) {
+				c.NoPace, c.MaxQueue, c.Workers, c.Overflow, c.MaxWait = true, 4, 4, governor.Reject, -1
+				if tc.set != nil {
+					tc.set(c)
+				}
+			}, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
+				for range 4 {
+					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a"}), "", func(context.Context, *conn) (int, error) {
+						return 0, governor.Again(time.Hour)
+					})
+				}
+				synctest.Wait()
+				if tc.first != nil {
+					tc.first(g)
+				}
+				err := error(nil)
+				if r := governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "b"}), "down", use(time.Second)); r.State() == governor.Done {
+					_, err = r.Result(t.Context())
+				}
+				if !errors.Is(err, tc.is) {
+					t.Errorf("got %v, want %v", err, tc.is)
+				}
+			})
+		})
+	}
+}
+
+// What fills the queue may go at this very moment.
+func TestAFullQueueIsLookedAtBeforeItRefuses(t *testing.T) {
+	filled(t, func(c *governor.PlainConfig) { c.Overflow, c.Workers = governor.Reject, 4 }, func(t *testing.T, g *governor.Plain) {
+		time.Sleep(time.Hour)
+		for range 20 {
+			if _, err := governor.Submit(t.Context(), forTenant(g, "a"), "", sleep(0)).Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 func TestSubmitFromWithinAClosureToAFullQueue(t *testing.T) {
@@ -216,6 +295,13 @@ func TestWhoWaitsForRoomAtOneHostKeepsNobodyOutOfAnother(t *testing.T) {
 		full := governor.Submit(t.Context(), at("b"), "", sleep(0))
 		if _, err := full.Result(t.Context()); !errors.Is(err, governor.ErrQueueFull) {
 			t.Errorf("a fourth got %v, want ErrQueueFull", err)
+		}
+		if err := at("a").SetMaxQueue(9); err != nil { // but all that may wait do
+			t.Error(err)
+		}
+		synctest.Wait()
+		if len(results) != 2 {
+			t.Errorf("%d were submitted, want two", len(results))
 		}
 		at("a").Resume()
 		for range cap(results) {

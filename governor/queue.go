@@ -60,23 +60,26 @@ func (c *core) bound(r *request, now int64, most, spare int) {
 // with no more than there are slots, and not too many beyond MaxQueue.
 func (c *core) squeeze(r *request, full error) (err error) {
 	c.ask(func() {}) // it does what is due before it answers
-	c.ask(func() {
-		now := c.now()
-		c.pump(now, math.MaxInt)
-		c.door.left(c.left, false)
-		c.left = 0
-		most, spare := c.door.limits()
-		flows := c.queue.Len()+c.backoffs-most < spare && c.flows(r, now)
-		d := &c.door
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.full() && !flows {
-			err = full
-		} else {
-			err = d.add(r, false)
-		}
-	})
+	for behind := true; behind; {
+		c.ask(func() {
+			if behind = c.behind; !behind {
+				err = c.letIn(r, full)
+			}
+		})
+	}
 	return err
+}
+
+func (c *core) letIn(r *request, full error) error {
+	most, spare := c.door.limits()
+	flows := c.queue.Len()+c.backoffs < most+spare && c.flows(r, c.now())
+	d := &c.door
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.full() && !flows {
+		return full
+	}
+	return d.add(r, false)
 }
 
 // flows reports whether nothing but slots keeps r back, with so few others that it would

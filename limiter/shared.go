@@ -23,11 +23,12 @@ import (
 //
 // After a refusal, see SharedConfig.RefusedOn and Refused, each Adaptive that is told of
 // it lets nothing pass for as long as the error asked for by a method RetryAfter()
-// time.Duration, a day at most: what is clamped, an event.Clamped says. Where nothing was asked for, and there is no Window, it
-// is for a second at first, and twice as long each time, up to a minute, that the vendor
-// refuses again before it has accepted ten calls. Calls that were sent before the
-// pause began prolong it only by what they ask for. Of a ByKey, the limiter of the
-// call's key pauses. The other limiters go by what they are configured to.
+// time.Duration, a day at most: an event.Clamped tells of more. Where nothing was asked
+// for, and there is no Window, it is for a second at first, and twice as long each time,
+// up to a minute, that the vendor refuses again before it has accepted ten calls. Calls
+// that were sent before the pause began prolong it only by what they ask for. Of a ByKey,
+// the limiter of the call's key pauses. The other limiters go by what they are configured
+// to.
 //
 // A call that waits has taken nothing. When it leaves, because its context ended
 // or it was cancelled, everything is as if it had never come, and the next in the
