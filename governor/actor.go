@@ -9,6 +9,7 @@ import (
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor/internal/heap"
+	"github.com/flyball-go/flyball/governor/internal/sched"
 )
 
 // core is the governor without its type parameters. Its goroutine, the actor,
@@ -41,6 +42,8 @@ type core struct {
 	scopes   []*scope   // buffer for gate.news
 	msgs     []message  // buffer for door.take
 	dry      dry        // what waits for the pool
+	guests   sched.List // lanes whose first request is a guest that may not start yet
+	coming   int        // submissions that were taken from the door and have not arrived
 	hostAt   int64      // nothing starts before; 0: no such time
 	hostTold int64      // the hostAt that LimitRefused told of last
 	lineAt   int64      // when a line is to be tried, if it is time that it waits for
@@ -147,8 +150,9 @@ func (c *core) whole() (next int64, ended bool) {
 // At most so many submissions are handled, and what was said only after the last;
 // more says that some are left.
 func (c *core) receive(now int64, most int) (more bool) {
-	r, msgs, more := c.door.take(c.msgs[:0], most)
-	for r != nil {
+	r, n, msgs, more := c.door.take(c.msgs[:0], most)
+	for c.coming = n; r != nil; {
+		c.coming--
 		next := r.next
 		r.next = nil
 		c.arrive(r, now)
@@ -209,7 +213,7 @@ func (c *core) round(now int64) int64 {
 	if c.fresh = c.fresh[:0]; cap(c.fresh) > 1024 {
 		c.fresh = nil // a burst's buffer is not kept
 	}
-	c.door.left(c.left, c.queue.Len() == 0)
+	c.counts(c.door.left(c.left, c.queue.Len() == 0))
 	c.left = 0
 	c.moods()
 	next := min(c.timers.Next(), c.queue.NextTimed(), c.lineAt, due, c.stuck(now))

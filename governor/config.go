@@ -35,23 +35,24 @@ type Config[S comparable, C any] struct {
 	// start, or waits for nothing but a slot with no more others than there are slots, is
 	// let in. And what has been attempted, and comes back, is neither refused nor dropped.
 	// So it may be exceeded by a quarter, or by Workers if that is more, and by what runs
-	// then.
+	// then; when so many have come back, to wait out a backoff or to ask again, nobody is
+	// let in until one of them is done, but for those who wait in Do or Stream.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is
 	// Block: Submit waits for room, or until its request has started or is done, which
-	// is in the queue meanwhile and is served as all others are. Only when as many have
-	// come back already as MaxQueue may be exceeded by, does it wait outside. Do and
-	// Stream wait for the result anyway. Those who wait for room get it tenant by tenant
-	// in turn, and those of a tenant in their order, whatever their priority, weight and
-	// cost. Under the rules that drop some 1,024 requests more than MaxQueue may be
-	// there, just submitted; who is further ahead of the scheduler waits until it has
-	// dropped what is too much.
+	// is in the queue meanwhile and is served as all others are. Do and Stream wait for
+	// the result anyway. Those who wait for room get it tenant by tenant in turn, and
+	// those of a tenant in their order, whatever their priority, weight and cost. Under
+	// the rules that drop some 1,024 requests more than MaxQueue may be there, just
+	// submitted; who is further ahead of the scheduler waits until it has dropped what is
+	// too much.
 	Overflow Overflow
 
 	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each. A
 	// request that needs one more is refused with ErrTooManyKeys; a signal that
-	// does pauses the host instead. 0 means 100,000.
+	// does pauses the host instead. 0 means 100,000. Lanes it bounds where MaxQueue is
+	// more: there are no more of them than requests that wait.
 	MaxKeys int
 
 	// Ageing is how long a request has to wait for its priority to rise by one: it

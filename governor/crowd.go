@@ -47,11 +47,16 @@ func (c *crowd) join(r *request) *blocked {
 // empty reports whether nobody waits.
 func (c *crowd) empty() bool { return c == nil || len(c.of) == 0 }
 
-// next lets the one go whose turn it is.
-func (c *crowd) next() {
+// has reports whether the submitter of r waits.
+func (c *crowd) has(r *request) bool { return c.of[r] != nil }
+
+// next lets the one go whose turn it is, and returns its request.
+func (c *crowd) next() *request {
 	t := c.turns.Front().Value.(*queueOfTenant)
 	c.turns.MoveToBack(t.turn)
-	c.letGo(t.queue.Front().Value.(*blocked))
+	b := t.queue.Front().Value.(*blocked)
+	c.letGo(b)
+	return b.r
 }
 
 // part lets the submitter of r go, and reports whether it did wait.

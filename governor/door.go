@@ -1,11 +1,9 @@
 package governor
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // door is the fan-in: the only way to the actor. It is a list and not a Go
@@ -21,10 +19,12 @@ type door struct {
 	seq        atomic.Uint64 // the number of the last request; for those of the inbox raised under mu, so that it is in order
 	waiting    int           // accepted requests that have not started, but for guests: what MaxQueue bounds
 	most       int
-	slots      int           // not changed
-	overflow   Overflow      // not changed
-	blocked    *crowd        // the guests, and their submitters that wait for room; nil until one does
-	ebb        chan struct{} // nil unless somebody waits outside; see ebbs
+	slots      int        // not changed
+	overflow   Overflow   // not changed
+	blocked    *crowd     // the guests, and their submitters that wait for room; nil until one does
+	extra      int        // of those that came as guests: which have started, and are not done
+	holds      bool       // the actor holds guests back; see mayStart
+	counted    []*request // guests that count now, while it does
 	closed     bool
 	word       *word
 	common     *common // what all of a Group may have waiting; nil: no such bound
@@ -58,9 +58,8 @@ const mostAhead = 1024
 // fills the queue, and may be paused for hours, is not in its way, and the actor sees what
 // it waits for and for how long. But it does not count in waiting, and its submitter is
 // kept until it counts, starts or is done: that is what kept is for; who waits for the
-// result anyway, as Do does, is not. So the guests are bounded by the goroutines of those who submit. Each may start, let its submitter go, and
-// come back to wait for hours; when as many are there beyond most as spare allows, the next
-// stay outside.
+// result anyway, as Do does, is not. So the guests are bounded by the goroutines of those
+// who submit, and those that have started by mayStart.
 //
 // Under Reject, and for a closure's own Submit, for which nobody may wait, the actor says
 // whether it may stay; see squeeze. Under the rules that drop the actor comes after to make
@@ -74,29 +73,17 @@ func (d *door) enter(r *request) (kept *blocked, err error) {
 	awaited := r.task.awaited() // by a goroutine that is there as long as it is
 	d.mu.Lock()
 	if d.full() {
+		rule, ahead := d.overflow, d.inbox >= mostAhead
 		d.mu.Unlock()
 		switch {
-		case d.overflow == Reject:
+		case rule == Reject:
 			return nil, c.squeeze(r, ErrQueueFull)
-		case d.overflow == Block && !awaited && attemptOf(r.ctx, c) != nil:
+		case rule == Block && !awaited && attemptOf(r.ctx, c) != nil:
 			return nil, c.squeeze(r, ErrReentrant) // the room might be made by the very closure that waits
+		case rule >= DropOldest && ahead:
+			c.ask(func() {}) // it takes what is there before it answers
 		}
 		d.mu.Lock()
-		switch {
-		case d.overflow >= DropOldest && d.inbox >= mostAhead:
-			d.mu.Unlock()
-			c.ask(func() {}) // it takes what is there before it answers
-			d.mu.Lock()
-		case d.overflow == Block && !awaited:
-			for d.full() && d.over() >= d.spare() {
-				ebb := d.ebbs()
-				d.mu.Unlock()
-				if err := r.abide(ebb); err != nil {
-					return nil, err
-				}
-				d.mu.Lock()
-			}
-		}
 	}
 	defer d.mu.Unlock()
 	guest := d.overflow == Block && d.full()
@@ -115,9 +102,8 @@ func (d *door) enter(r *request) (kept *blocked, err error) {
 // full reports whether who comes now has to wait for room. The caller holds mu.
 func (d *door) full() bool { return d.waiting >= d.most && !d.closed }
 
-// over is how many wait beyond MaxQueue, and spare how many may of those that came when it
-// was reached, and could start. The caller holds mu.
-func (d *door) over() int  { return d.waiting - d.most }
+// spare is how many requests there may be beyond MaxQueue that came when it was reached.
+// The caller holds mu.
 func (d *door) spare() int { return max(d.slots, d.most/4) }
 
 // add puts r into the inbox, and counts it unless it is a guest. The caller holds mu.
@@ -144,76 +130,81 @@ func (d *door) add(r *request, guest bool) error {
 	return nil
 }
 
-// ebbs returns what is closed when fewer wait beyond MaxQueue than may, or the door is
-// closed. The caller holds mu.
-func (d *door) ebbs() <-chan struct{} {
-	if d.ebb == nil {
-		d.ebb = make(chan struct{})
+// mayStart reports whether r, which came as a guest, may start, after which its submitter
+// is let go: one that then comes back, to be repeated or to ask again, may wait for hours.
+// So no more than spare of those may be there at once. It goes by itself if its submitter
+// stays, or when it counts. Otherwise the actor is woken when one of those is done.
+func (d *door) mayStart(r *request) bool {
+	awaited := r.task.awaited()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if awaited || d.extra < d.spare() || !d.blocked.has(r) {
+		return true
 	}
-	return d.ebb
-}
-
-// ebbed closes that. The caller holds mu.
-func (d *door) ebbed() {
-	if d.ebb != nil {
-		close(d.ebb)
-		d.ebb = nil
-	}
-}
-
-// abide waits outside until ebb is closed, as long as r can still start.
-func (r *request) abide(ebb <-chan struct{}) error {
-	var by time.Time
-	var late <-chan time.Time
-	if r.flags&(dated|ctxDeadline) == dated {
-		by = r.core().gate.time(r.startBy())
-		timer := time.NewTimer(time.Until(by))
-		defer timer.Stop()
-		late = timer.C
-	}
-	select {
-	case <-ebb:
-		return nil
-	case <-r.ctx.Done():
-		return &CanceledError{Cause: context.Cause(r.ctx), ctx: r.ctx.Err()}
-	case <-late:
-		return &LateError{By: by}
-	}
+	d.holds = true
+	return false
 }
 
 // parts lets the submitter of r go, which came as a guest and starts now, or is done, and
-// reports whether r did not count yet.
-func (d *door) parts(r *request) bool {
+// reports whether r did not count yet. extra says that it is one of those that mayStart
+// bounds from now on, until over.
+func (d *door) parts(r *request, extra bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.blocked.part(r)
+	if !d.blocked.part(r) {
+		return false
+	}
+	if extra {
+		d.extra++
+	}
+	return true
 }
 
-// leave makes room for n requests, first for the guests. The caller holds mu.
+// over is for one of those that is done, and reports whether the actor must be woken.
+func (d *door) over() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.extra--
+	return d.holds
+}
+
+// mayStartMore reports whether a further guest may start. more says that some are held.
+func (d *door) mayStartMore(more bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.holds = more
+	return d.extra < d.spare()
+}
+
+// leave makes room for n requests. The guests that get it count from now on, also in what
+// a Group may have waiting, which they were not asked about. The caller holds mu.
 func (d *door) leave(n int) {
 	d.waiting -= n
-	for !d.blocked.empty() && d.waiting < d.most && d.common.add(1) {
+	for !d.blocked.empty() && d.waiting < d.most {
 		d.waiting++
-		d.blocked.next()
-	}
-	if d.over() < d.spare() {
-		d.ebbed()
+		d.common.leave(-1)
+		if r := d.blocked.next(); d.holds {
+			d.counted = append(d.counted, r)
+		}
 	}
 }
 
 // left makes room for n requests that wait no more; negative: that wait again.
-// rest says that no request is in a lane.
-func (d *door) left(n int, rest bool) {
+// rest says that no request is in a lane. It returns guests that may be held back and
+// count now.
+func (d *door) left(n int, rest bool) (counted []*request) {
 	if n == 0 && !(rest && d.word.v.Load()&waitsBit != 0) {
-		return
+		return nil
 	}
 	d.common.leave(n)
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.leave(n)
 	if rest && !d.returning() && d.waiting < d.most { // what waits out a backoff fills the queue, too
 		d.word.rests()
 	}
-	d.mu.Unlock()
+	counted, d.counted = d.counted, nil
+	return counted
 }
 
 // returning reports whether a request is on its way back. The caller holds mu.
@@ -234,20 +225,19 @@ func (d *door) post(m message) {
 	d.mu.Unlock()
 }
 
-// take empties the inbox, or takes the first submissions when there are more than
-// most.
-func (d *door) take(buf []message, most int) (first *request, msgs []message, more bool) {
+// take empties the inbox of its submissions, n, and messages; or takes the first most
+// submissions when there are more.
+func (d *door) take(buf []message, most int) (first *request, n int, msgs []message, more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r, n := d.head, d.inbox
-	if n > most {
-		last := r
+	if first, n = d.head, d.inbox; n > most {
+		last := first
 		for range most - 1 {
 			last = last.next
 		}
 		d.head, last.next = last.next, nil
 		d.inbox -= most
-		return r, buf, true
+		return first, most, buf, true
 	}
 	d.head, d.tail, d.inbox = nil, nil, 0
 	buf = append(buf, d.msgs...)
@@ -256,7 +246,7 @@ func (d *door) take(buf []message, most int) (first *request, msgs []message, mo
 	if cap(d.msgs) > 1024 {
 		d.msgs = nil
 	}
-	return r, buf, false
+	return first, n, buf, false
 }
 
 // close lets nobody in any more, neither here nor past the door.
@@ -265,7 +255,6 @@ func (d *door) close() {
 	defer d.mu.Unlock()
 	d.closed = true
 	d.word.shut()
-	d.ebbed()
 }
 
 // newest returns the number of the request submitted last.
@@ -278,12 +267,14 @@ func (d *door) limits() (most, spare int) {
 	return d.most, d.spare()
 }
 
-// resize changes MaxQueue.
-func (d *door) resize(most int) {
+// resize changes MaxQueue, and returns what left does.
+func (d *door) resize(most int) (counted []*request) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.most = most
 	d.leave(0)
-	d.mu.Unlock()
+	counted, d.counted = d.counted, nil
+	return counted
 }
 
 // empty reports whether no request is left for the actor to take. Commands do not

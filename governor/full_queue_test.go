@@ -1,6 +1,7 @@
 package governor_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,43 +45,49 @@ func TestSubmitToAFullQueueReturnsWhenItsRequestStarts(t *testing.T) {
 	})
 }
 
-// As many have come back beyond MaxQueue as may: the next stay outside.
-func TestWhoStaysOutsideAFullQueue(t *testing.T) {
+// As many are there that came when the queue was full, and come back, as may: the next is
+// held back until one of those is done, unless its submitter stays, or it has room.
+func TestWhatComesBackToAFullQueueHoldsOthersBack(t *testing.T) {
 	filled(t, func(c *governor.PlainConfig) {}, func(t *testing.T, g *governor.Plain) {
-		polls := 0
-		job := governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
-			if polls++; polls == 1 {
-				return 0, governor.Again(time.Minute)
-			}
-			return 1, nil
-		}))
-		synctest.Wait()
+		poll := func() *governor.Request[int] {
+			polls := 0
+			r := governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
+				if polls++; polls == 1 {
+					return 0, governor.Again(time.Minute)
+				}
+				return 1, nil
+			}))
+			synctest.Wait()
+			return r
+		}
+		job := poll()
 		start := time.Now()
-		outside := func(ctx context.Context, ask governor.Ask, is error, at time.Duration) {
+		submit := func(ctx context.Context, ask governor.Ask, is error, at time.Duration) {
 			t.Helper()
-			ask.Tenant = "b"
+			ask.Tenant = "c"
 			r := governor.Submit(ctx, g.With(ask), "", sleep(0))
 			since(t, "Submit returned", start, time.Now(), at)
 			if _, err := r.Result(t.Context()); !errors.Is(err, is) {
 				t.Errorf("got %v, want %v", err, is)
 			}
+			since(t, "it was done", start, time.Now(), at)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		outside(ctx, governor.Ask{}, context.DeadlineExceeded, time.Second)
-		outside(t.Context(), governor.Ask{StartBy: start.Add(2 * time.Second)}, governor.ErrLate, 2*time.Second)
-		if n := g.Stats().Queued; n != 5 {
-			t.Errorf("%d wait, want five", n)
+		submit(ctx, governor.Ask{}, context.DeadlineExceeded, time.Second)
+		submit(t.Context(), governor.Ask{StartBy: start.Add(2 * time.Second)}, governor.ErrLate, 2*time.Second+1)
+		if _, err := governor.Do(t.Context(), forTenant(g, "c"), "", sleep(0)); err != nil {
+			t.Error(err)
 		}
-		outside(t.Context(), governor.Ask{}, nil, time.Minute)
+		since(t, "Do returned", start, time.Now(), 2*time.Second+1)
+		submit(t.Context(), governor.Ask{}, nil, time.Minute) // job is done
 		if _, err := job.Result(t.Context()); err != nil {
 			t.Error(err)
 		}
-		governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) { return 0, governor.Again(time.Minute) }))
-		synctest.Wait()
-		time.AfterFunc(time.Second, func() { g.Shutdown(t.Context()) })
+		poll()
 		start = time.Now()
-		outside(t.Context(), governor.Ask{}, governor.ErrClosed, time.Second)
+		time.AfterFunc(time.Second, func() { g.SetMaxQueue(6) })
+		submit(t.Context(), governor.Ask{}, nil, time.Second)
 	})
 }
 
@@ -145,6 +152,7 @@ func TestAFullQueueTakesNothingThatHasToWaitForMore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		set   func(*governor.Config[string, *conn])
 		first func(*connected)
+		fill  int // 0: 4
 		is    error
 	}{
 		"nothing":             {is: nil},
@@ -159,6 +167,33 @@ func TestAFullQueueTakesNothingThatHasToWaitForMore(t *testing.T) {
 		"the breaker is open": {set: func(c *governor.Config[string, *conn]) {
 			c.Breaker, c.BreakerWait = b, true
 		}, first: func(*connected) { b.Transition(breaker.ForcedOpen) }, is: governor.ErrQueueFull},
+		"others need more of the host's limit": {set: func(c *governor.Config[string, *conn]) {
+			c.Limits = []governor.Limit{{Limiter: newBucket(t, 1.0/3600, 10)}}
+		}, first: func(g *connected) {
+			governor.Submit(context.Background(), g.With(governor.Ask{Tenant: "c", Cost: 9}), "", use(0))
+			synctest.Wait()
+		}, fill: 3, is: governor.ErrQueueFull},
+		"others need more of its tenant's limit": {set: func(c *governor.Config[string, *conn]) {
+			c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: newBucket(t, 1.0/3600, 10)}}
+		}, first: func(g *connected) {
+			for range 2 {
+				governor.Submit(context.Background(), g.With(governor.Ask{Tenant: "b", Cost: 6}), "", use(0))
+				synctest.Wait()
+			}
+		}, fill: 3, is: governor.ErrQueueFull},
+		"no connection could be opened": {set: func(c *governor.Config[string, *conn]) {
+			c.OpenAttempts = 1
+			open := c.Pool.Open
+			c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+				if sel == "down" {
+					return nil, down
+				}
+				return open(ctx, sel)
+			}
+		}, first: func(g *connected) {
+			governor.Submit(context.Background(), g.With(governor.Ask{Tenant: "c"}), "down", use(0))
+			synctest.Wait()
+		}, is: governor.ErrQueueFull},
 		"no connection can be opened": {set: func(c *governor.Config[string, *conn]) {
 			open := c.Pool.Open
 			c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
@@ -179,7 +214,7 @@ func TestAFullQueueTakesNothingThatHasToWaitForMore(t *testing.T) {
 					tc.set(c)
 				}
 			}, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
-				for range 4 {
+				for range cmp.Or(tc.fill, 4) {
 					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a"}), "", func(context.Context, *conn) (int, error) {
 						return 0, governor.Again(time.Hour)
 					})
@@ -296,13 +331,6 @@ func TestWhoWaitsForRoomAtOneHostKeepsNobodyOutOfAnother(t *testing.T) {
 		if _, err := full.Result(t.Context()); !errors.Is(err, governor.ErrQueueFull) {
 			t.Errorf("a fourth got %v, want ErrQueueFull", err)
 		}
-		if err := at("a").SetMaxQueue(9); err != nil { // but all that may wait do
-			t.Error(err)
-		}
-		synctest.Wait()
-		if len(results) != 2 {
-			t.Errorf("%d were submitted, want two", len(results))
-		}
 		at("a").Resume()
 		for range cap(results) {
 			if _, err := (<-results).Result(t.Context()); err != nil {
@@ -313,5 +341,96 @@ func TestWhoWaitsForRoomAtOneHostKeepsNobodyOutOfAnother(t *testing.T) {
 		if _, err := b.Result(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// Each that waits for room could start, come back, and have left Submit.
+func TestWhatStartsFromAFullQueueAndComesBackIsBounded(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace, c.MaxQueue, c.MaxKeys, c.Workers = true, 4, 4, 1
+	}, func(t *testing.T, g *governor.Plain) {
+		g.Pause()
+		var left atomic.Int64
+		for i := range 1000 {
+			go func() {
+				governor.Submit(t.Context(), forTenant(g, fmt.Sprint(i)), "", governor.Func(func(context.Context) (int, error) {
+					return 0, governor.Again(10 * time.Minute)
+				}))
+				left.Add(1)
+			}()
+		}
+		synctest.Wait()
+		g.Resume()
+		time.Sleep(time.Second)
+		if n := left.Load(); n < 5 || n > 6 {
+			t.Errorf("%d have left Submit, want four, one more, and one that ran", n)
+		}
+	})
+}
+
+// While all slots are taken nobody looks at what comes next.
+func TestAFullQueueTakesWhatWaitsForASlotWhileNoneIsFree(t *testing.T) {
+	for _, rule := range []governor.Overflow{governor.Reject, governor.DropOldest, governor.DropLower} {
+		t.Run(rule.String(), func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) {
+				c.NoPace, c.MaxQueue, c.Workers, c.MaxWait, c.Overflow = true, 4, 1, -1, rule
+			}, func(t *testing.T, g *governor.Plain) {
+				g.Learn(throttle.Signal{Scope: tenant("a"), Delay: time.Hour})
+				governor.Submit(t.Context(), forTenant(g, "b"), "", sleep(time.Second))
+				synctest.Wait()
+				for range 4 {
+					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a", Priority: 1}), "", sleep(0))
+				}
+				synctest.Wait()
+				if _, err := governor.Submit(t.Context(), forTenant(g, "c"), "", sleep(0)).Result(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestAQueueThatWasMadeShorterKeepsNobodyOutWhoCouldStart(t *testing.T) {
+	filled(t, func(c *governor.PlainConfig) { c.MaxQueue = 10 }, func(t *testing.T, g *governor.Plain) {
+		if err := g.SetMaxQueue(5); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		governor.Submit(t.Context(), forTenant(g, "b"), "", sleep(0))
+		since(t, "Submit returned", start, time.Now(), 0)
+	})
+}
+
+func TestWhatCouldStartHasALane(t *testing.T) {
+	for _, rule := range []governor.Overflow{governor.Block, governor.Reject, governor.DropOldest, governor.DropLower} {
+		t.Run(rule.String(), func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) {
+				c.NoPace, c.MaxQueue, c.MaxKeys, c.Workers, c.MaxWait, c.Overflow = true, 4, 4, 1, -1, rule
+			}, func(t *testing.T, g *governor.Plain) {
+				g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Bucket, Key: "x"}, Delay: time.Hour})
+				for i := range 4 {
+					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint(i), Bucket: "x"}), "", sleep(0))
+				}
+				synctest.Wait()
+				if _, err := governor.Submit(t.Context(), forTenant(g, "c"), "", sleep(0)).Result(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A closure waits for no room, but for what its own call waits for anyway.
+func TestDoFromWithinAClosureWaitsOutAPauseInAFullQueue(t *testing.T) {
+	filled(t, func(c *governor.PlainConfig) { c.Workers = 2 }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		g.Learn(throttle.Signal{Scope: tenant("c"), Delay: time.Second})
+		_, err := governor.Do(t.Context(), forTenant(g, "b"), "", governor.Func(func(ctx context.Context) (int, error) {
+			return governor.Do(ctx, forTenant(g, "c"), "", sleep(0))
+		}))
+		if err != nil {
+			t.Error(err)
+		}
+		since(t, "it ended", start, time.Now(), time.Second)
 	})
 }

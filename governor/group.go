@@ -29,8 +29,8 @@ type GroupConfig[S comparable, C any] struct {
 
 	// MaxQueue is how many requests may wait at all governors together; a further
 	// one fails with ErrQueueFull whatever Config.Overflow says, unless the queue of its
-	// own governor is full, so that its submitter waits. 0: no bound but MaxHosts times
-	// Config.MaxQueue.
+	// own governor is full, so that its submitter waits: it counts when there is room in
+	// that. 0: no bound but MaxHosts times Config.MaxQueue.
 	MaxQueue int
 }
 

@@ -34,6 +34,7 @@ func (c *core) pump(now int64, most int) {
 		switch {
 		case l != nil:
 			c.serve(l, now)
+		case !full && c.tryGuest():
 		case full:
 			return // whoever has just started in a line has not come back to it
 		case !c.queue.TryLines(now):
@@ -48,6 +49,9 @@ func (c *core) serve(l *lane, now int64) {
 	r, sc := l.first(), l.scopes()
 	if err := r.cause(); err != nil {
 		c.cancel(r)
+		return
+	}
+	if r.place&asGuest != 0 && c.holdBack(l, r) {
 		return
 	}
 	var ls lease
@@ -97,7 +101,7 @@ func (c *core) serve(l *lane, now int64) {
 	}
 	a.waited = int32(c.queue.started(l))
 	r.flags &^= toldLimit | toldPool // a later attempt may wait once more
-	c.leave(r)
+	c.leave(r, true)
 	if c.stuckAfter > 0 && c.nextStuck == forever {
 		c.nextStuck = add(now, c.stuckAfter)
 	}

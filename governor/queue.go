@@ -24,8 +24,8 @@ func (c *core) arrive(r *request, now int64) {
 	}
 	most, spare := c.door.limits()
 	keys := c.maxKeys
-	if r.place&asGuest != 0 && most <= keys {
-		keys = math.MaxInt // those that count are no more than fit; each of the others has a goroutine
+	if most <= keys {
+		keys = math.MaxInt // no more lanes than requests; of guests each has a goroutine
 	}
 	l := c.queue.lane(asked, keys)
 	if l == nil {
@@ -37,86 +37,6 @@ func (c *core) arrive(r *request, now int64) {
 	if c.overflow >= DropOldest {
 		c.bound(r, now, most, spare)
 	}
-}
-
-// bound makes room if r has filled the queue beyond MaxQueue. What could start does not
-// wait, unless too many have come back already that did so.
-func (c *core) bound(r *request, now int64, most, spare int) {
-	over := func() int { return c.queue.Len() + c.backoffs - most }
-	if over() <= 0 {
-		return
-	}
-	if over() <= spare {
-		c.pump(now, math.MaxInt)
-	}
-	if r.waiting() && over() > 0 {
-		c.makeRoom(r, over() <= spare && c.flows(r, now))
-	}
-}
-
-// squeeze asks the actor whether r may stay though the queue is full; otherwise full is
-// why not. What could start does not wait, so that there may be room after all. And what is
-// paused, or waits for limits of its own, keeps nobody out who waits for nothing but a slot
-// with no more than there are slots, and not too many beyond MaxQueue.
-func (c *core) squeeze(r *request, full error) (err error) {
-	c.ask(func() {}) // it does what is due before it answers
-	for behind := true; behind; {
-		c.ask(func() {
-			if behind = c.behind; !behind {
-				err = c.letIn(r, full)
-			}
-		})
-	}
-	return err
-}
-
-func (c *core) letIn(r *request, full error) error {
-	most, spare := c.door.limits()
-	flows := c.queue.Len()+c.backoffs < most+spare && c.flows(r, c.now())
-	d := &c.door
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.full() && !flows {
-		return full
-	}
-	return d.add(r, false)
-}
-
-// flows reports whether nothing but slots keeps r back, with so few others that it would
-// not wait for room if what is paused did not fill the queue. pump has just come to its
-// end.
-func (c *core) flows(r *request, now int64) bool {
-	most, _ := c.door.limits()
-	before := c.gate.word.queued()
-	if r.waiting() {
-		before--
-	}
-	if c.paused || c.hostAt != 0 || before >= min(c.slots, most) {
-		return false
-	}
-	if c.observe {
-		return true
-	}
-	asked := r.lane()
-	if l := c.queue.lanes.get(&asked.laneKey); l != nil && l.sched.Parked() {
-		return false // what is before it waits for something
-	}
-	sc := asked.scopes()
-	for i := range sc {
-		if c.queue.Awaited(sc[i]) {
-			return false
-		}
-	}
-	if st, _ := c.gate.look(now, &sc); st != nil {
-		return false
-	}
-	if _, wait := c.gate.limited(now, &sc, r.price(), false); wait != 0 {
-		return false
-	}
-	if c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
-		return false
-	}
-	return c.pool == nil || c.pool.idle(asked.sel.value) || !c.pool.notBefore(asked.sel.value).After(c.gate.time(now))
 }
 
 // join puts r into lane l, as waiting.
@@ -305,14 +225,14 @@ func (c *core) drop(r *request, err error) {
 	} else {
 		c.backoffs--
 	}
-	c.leave(r)
+	c.leave(r, false)
 	c.end(r, err)
 }
 
 // turnAway completes a request from the inbox that gets no lane.
 func (c *core) turnAway(r *request, err error) {
 	c.queue.Count(-1)
-	c.goes(r)
+	c.goes(r, false)
 	c.end(r, err)
 }
 
@@ -325,8 +245,9 @@ func (c *core) end(r *request, err error) {
 	}
 }
 
-// leave undoes what waiting did to r, but for its lane.
-func (c *core) leave(r *request) {
+// leave undoes what waiting did to r, but for its lane. starts says that it leaves for a
+// slot.
+func (c *core) leave(r *request, starts bool) {
 	r.moves(nowhere)
 	if r.flags&dated != 0 {
 		c.minding--
@@ -335,15 +256,19 @@ func (c *core) leave(r *request) {
 		c.timers.Remove((*timer)(r))
 	}
 	c.watches.remove(r)
-	c.goes(r)
+	c.goes(r, starts)
 }
 
-// goes undoes what r counts that waits no more.
-func (c *core) goes(r *request) {
+// goes undoes what r counts that waits no more. If it comes back it counts as all others.
+func (c *core) goes(r *request, starts bool) {
 	guest := r.place&asGuest != 0
-	r.place &^= asGuest // if it comes back it counts as all others
-	if !guest || !c.door.parts(r) {
+	r.place &^= asGuest
+	extra := guest && starts && !r.task.awaited()
+	switch {
+	case !guest || !c.door.parts(r, extra):
 		c.left++
+	case extra:
+		r.place |= asExtra
 	}
 }
 
@@ -423,22 +348,4 @@ func (c *core) rejoin(r *request, now int64) {
 	if err := c.hopeless(r, &sc, now); err != nil {
 		c.drop(r, err)
 	}
-}
-
-// makeRoom makes room in a queue that r has filled beyond MaxQueue. stays says that r
-// itself need not go.
-func (c *core) makeRoom(r *request, stays bool) {
-	v, err := c.queue.eldest(), ErrDropped
-	if c.overflow == DropLower && v.lane().priority >= r.lane().priority {
-		v, err = r, ErrQueueFull
-	}
-	if v != r || !stays {
-		c.overflown(v, err)
-	}
-}
-
-func (c *core) overflown(v *request, err error) {
-	c.count.overflow.Add(1)
-	c.emit(event.Event{Kind: event.Overflow, Request: v.seq, Err: err})
-	c.drop(v, c.stopError(v, err))
 }

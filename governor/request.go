@@ -127,12 +127,14 @@ const (
 	inLane
 	inTimers // alone: it waits out a backoff, or its own pause
 
-	asGuest place = 1 << 7 // beside one of these, until it starts; see door.enter
+	// Beside one of these:
+	asGuest place = 1 << 7 // until it starts; see door.enter
+	asExtra place = 1 << 6 // from then on, until it is done; see door.mayStart
 )
 
 // is reports whether r is at p, and moves puts it there.
-func (r *request) is(p place) bool { return r.place&^asGuest == p }
-func (r *request) moves(p place)   { r.place = r.place&asGuest | p }
+func (r *request) is(p place) bool { return r.place&^(asGuest|asExtra) == p }
+func (r *request) moves(p place)   { r.place = r.place&(asGuest|asExtra) | p }
 
 // waiting reports whether the request is in the actor's queue.
 func (r *request) waiting() bool { return !r.is(nowhere) }

@@ -1,0 +1,159 @@
+package governor
+
+import (
+	"math"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// bound makes room if r has filled the queue beyond MaxQueue. What could start does not
+// wait, unless too many have come back already that did so.
+func (c *core) bound(r *request, now int64, most, spare int) {
+	over := func() int { return c.queue.Len() + c.backoffs - most }
+	if over() <= 0 {
+		return
+	}
+	if over() <= spare {
+		c.pump(now, math.MaxInt)
+	}
+	if r.waiting() && over() > 0 {
+		c.makeRoom(r, over() <= spare && c.flows(r, now))
+	}
+}
+
+// squeeze asks the actor whether r may stay though the queue is full; otherwise full is
+// why not. What could start does not wait, so that there may be room after all. And what is
+// paused, or waits for limits of its own, keeps nobody out who waits for nothing but a slot
+// with no more than there are slots, and not too many beyond MaxQueue.
+func (c *core) squeeze(r *request, full error) (err error) {
+	c.ask(func() {}) // it does what is due before it answers
+	for behind := true; behind; {
+		c.ask(func() {
+			if behind = c.behind; !behind {
+				err = c.letIn(r, full)
+			}
+		})
+	}
+	return err
+}
+
+func (c *core) letIn(r *request, full error) error {
+	most, spare := c.door.limits()
+	flows := c.queue.Len()+c.backoffs < most+spare && c.flows(r, c.now())
+	d := &c.door
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.full() && !flows {
+		return full
+	}
+	return d.add(r, false)
+}
+
+// flows reports whether nothing but slots keeps r back, with so few others that it would
+// not wait for room if what is paused did not fill the queue. pump has just come to its
+// end.
+func (c *core) flows(r *request, now int64) bool {
+	c.sift(now)
+	most, _ := c.door.limits()
+	before := c.gate.word.queued() - c.coming // of which nobody knows what they wait for
+	if r.waiting() {
+		before--
+	}
+	if c.paused || c.hostAt != 0 || before >= min(c.slots, most) {
+		return false
+	}
+	if c.observe {
+		return true
+	}
+	asked := r.lane()
+	sc := asked.scopes()
+	for i := range sc {
+		if c.queue.Awaited(sc[i]) {
+			return false // others, who need more of it, are before it
+		}
+	}
+	if st, _ := c.gate.look(now, &sc); st != nil {
+		return false
+	}
+	if _, wait := c.gate.limited(now, &sc, r.price(), false); wait != 0 {
+		return false
+	}
+	if c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
+		return false
+	}
+	return c.pool == nil || c.pool.idle(asked.sel.value) || !c.pool.notBefore(asked.sel.value).After(c.gate.time(now))
+}
+
+// sift takes the lanes that are next out of turn whose scopes pause, so that they are not
+// taken for such that wait for a slot: while none is free nobody else has looked.
+func (c *core) sift(now int64) {
+	if c.observe || c.paused {
+		return
+	}
+	for range mostSteps {
+		l := c.queue.next(false)
+		if l == nil {
+			return
+		}
+		sc := l.scopes()
+		st, until := c.gate.look(now, &sc)
+		if st == nil {
+			return
+		}
+		if c.hold(l, st, until); st.key.Level == throttle.Host {
+			return // of which hostAt tells
+		}
+	}
+}
+
+// makeRoom makes room in a queue that r has filled beyond MaxQueue. stays says that r
+// itself need not go.
+func (c *core) makeRoom(r *request, stays bool) {
+	v, err := c.queue.eldest(), ErrDropped
+	if c.overflow == DropLower && v.lane().priority >= r.lane().priority {
+		v, err = r, ErrQueueFull
+	}
+	if v != r || !stays {
+		c.overflown(v, err)
+	}
+}
+
+func (c *core) overflown(v *request, err error) {
+	c.count.overflow.Add(1)
+	c.emit(event.Event{Kind: event.Overflow, Request: v.seq, Err: err})
+	c.drop(v, c.stopError(v, err))
+}
+
+// holdBack takes l out of turn, whose first request came as a guest, if that may not start;
+// see door.mayStart.
+func (c *core) holdBack(l *lane, r *request) bool {
+	if c.door.mayStart(r) {
+		return false
+	}
+	c.queue.Park(&l.sched, &c.guests)
+	return true
+}
+
+// tryGuest puts a lane back in turn that was held back, if a guest may start, and reports
+// whether there was one.
+func (c *core) tryGuest() bool {
+	if c.guests.Empty() || !c.door.mayStartMore(true) {
+		return false
+	}
+	c.queue.WakeFirst(&c.guests)
+	if c.guests.Empty() {
+		c.door.mayStartMore(false)
+	}
+	return true
+}
+
+// counts has guests tried that count now.
+func (c *core) counts(guests []*request) {
+	for _, r := range guests {
+		if r.is(inLane) {
+			c.queue.Wake(&r.lane().sched)
+			c.behind = true // there may be something to be started
+		}
+	}
+}
