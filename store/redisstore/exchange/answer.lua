@@ -1,19 +1,18 @@
 -- The answer: to a request that is new, or once more to the last one.
 
-local stale, repeated = false, false
+local repeated = false
 if not n then
 	n = {}
 	for i = 1, NODE do n[i] = 0 end
 	count = count + 1
 elseif seq < n.seq then
-	stale = true
+	return table.concat({me, KEYS[1], seq, '1'}, ' ')
 elseif seq == n.seq then
 	repeated = true
 	answer = {granted = n[11], valid = n[12], again = n[13], held = n[14], slots = n[15], probe = n[16], probeends = n[17]}
 	if answer.valid <= now then answer.granted = 0 end
 	if answer.slots <= now then answer.held = 0 end
 end
-if stale then return table.concat({me, KEYS[1], seq, '1'}, ' ') end
 
 if not repeated then
 	n[EXPIRES] = now + ttl
@@ -28,16 +27,15 @@ end
 
 local function left(at) return max(0, at - now) end
 
-local told, tellcools = 0, {}
+local tellcools = {}
 for s, c in pairs(cools) do
 	if theirepoch == epoch and c.gen > seen or theirepoch ~= epoch and c.till > now then
-		told = told + 1
-		tellcools[told] = string.format(' %d:%s %.0f %.0f', #s, s, min(LONGEST, left(c.till)), c.gen)
+		tellcools[#tellcools + 1] = string.format(' %d:%s %.0f %.0f', #s, s, min(LONGEST, left(c.till)), c.gen)
 	end
 end
 local reply = string.format('%s %s %s 0 %s %.0f %.0f %.0f %s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
 	me, KEYS[1], seq, epoch, answer.granted, left(answer.valid), left(answer.again),
 	version == '' and '0' or version, asked ~= '' and asked ~= newasked and asked or '-', gen,
-	answer.probe, left(answer.probeends), answer.held, left(answer.slots), count, told) ..
+	answer.probe, left(answer.probeends), answer.held, left(answer.slots), count, #tellcools) ..
 	table.concat(tellcools)
 if repeated then return reply end

@@ -1,8 +1,6 @@
 -- Cooldowns, whose ends only move later but for an operator's word, and the probe after
 -- that of the whole key.
 
-local WANTED, PASSED = 1, 2 -- what a node says of the probe
-
 local answer = {granted = 0, valid = 0, again = 0, held = 0, slots = 0, probe = 0, probeends = 0}
 
 local changedcools = {}
@@ -72,6 +70,7 @@ local function cool()
 end
 
 local function probe()
+	local WANTED, PASSED = 1, 2 -- what a node says of it
 	local c = cools['']
 	if c and c.till > now then
 		answer.probe, answer.probeends, answer.again = COOLING, c.till, c.till

@@ -3,8 +3,6 @@
 
 local NODE = 17 -- numbers, of one that is not brief
 local NODEFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8'
-local SEENFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8' -- what has to be known of the others
-local MOMENT = 5000 -- how late a node may come that was told when to come again
 local EXPIRES, WANTS, GOT, ROUND, HAS, AT, TOLD, SLOTS, HELD, WANTSLOTS, GRANTED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 local COOLING, OPEN, YOURS, OTHER = 1, 2, 3, 4
 
@@ -17,51 +15,55 @@ local earliest, asking, gets, gots, promised, expected = TOP, 0, {}, {}, 0, 0
 local slotted, capacity, theirs, content, wanters, lacking, having = false, 1048576, 0, 0, 0, {}, {}
 
 local mine = nodes[node]
-for name, v in pairs(nodes) do
-	local a, b, c, d, e, f, g, h, i, j, k
-	if #v >= NODE * 8 + 20 then
-		a, b, c, d, e, f, g, h, i, j, k = unpackd(SEENFORMAT, v)
-	elseif #v >= BRIEF * 8 then
-		a, b, c, d, e, f, g, k = unpackd(BRIEFFORMAT, v)
-		g, h, i, j = 0, 0, 0, 0
-	else
-		garbage(name)
-	end
-	if a > TOP or b > TOP or c > TOP or d > TOP or e > TOP or f > TOP or g > TOP or h > TOP or i > TOP or j > TOP or k > TOP then
-		garbage(name)
-	end
-	if a > now then
-		if name ~= node then
-			if a < earliest then earliest = a end
-			if c > 0 then gots[d] = (gots[d] or 0) + c end
-			if b > 0 then
-				asking = asking + 1
-			elseif c > 0 then
-				gets[d] = (gets[d] or 0) + 1
-			end
-			if g > now then
-				promised = promised + 1
-			elseif g > 0 then
-				expected = max(expected, g + MOMENT)
-			elseif k > 0 and k < b then
-				expected = max(expected, f + MOMENT)
-			end
-			if h > 0 or i > 0 or j > 0 then
-				slotted, theirs = true, theirs + i
-				if h > 0 and h < capacity then capacity = h end
-				if j > 0 then
-					wanters = wanters + 1
-					lacking[wanters], having[wanters] = j, i
-				else
-					content = content + i
+do
+	local SEENFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8' -- what has to be known of the others
+	local MOMENT = 5000 -- how late a node may come that was told when to come again
+	for name, v in pairs(nodes) do
+		local a, b, c, d, e, f, g, h, i, j, k
+		if #v >= NODE * 8 + 20 then
+			a, b, c, d, e, f, g, h, i, j, k = unpackd(SEENFORMAT, v)
+		elseif #v >= BRIEF * 8 then
+			a, b, c, d, e, f, g, k = unpackd(BRIEFFORMAT, v)
+			g, h, i, j = 0, 0, 0, 0
+		else
+			garbage(name)
+		end
+		if a > TOP or b > TOP or c > TOP or d > TOP or e > TOP or f > TOP or g > TOP or h > TOP or i > TOP or j > TOP or k > TOP then
+			garbage(name)
+		end
+		if a > now then
+			if name ~= node then
+				if a < earliest then earliest = a end
+				if c > 0 then gots[d] = (gots[d] or 0) + c end
+				if b > 0 then
+					asking = asking + 1
+				elseif c > 0 then
+					gets[d] = (gets[d] or 0) + 1
+				end
+				if g > now then
+					promised = promised + 1
+				elseif g > 0 then
+					expected = max(expected, g + MOMENT)
+				elseif k > 0 and k < b then
+					expected = max(expected, f + MOMENT)
+				end
+				if h > 0 or i > 0 or j > 0 then
+					slotted, theirs = true, theirs + i
+					if h > 0 and h < capacity then capacity = h end
+					if j > 0 then
+						wanters = wanters + 1
+						lacking[wanters], having[wanters] = j, i
+					else
+						content = content + i
+					end
 				end
 			end
+		else
+			drop(name)
+			nodes[name] = nil
+			count = count - 1
+			if 'n:' .. prober == name then prober, probeends = '', 0 end
 		end
-	else
-		drop(name)
-		nodes[name] = nil
-		count = count - 1
-		if 'n:' .. prober == name then prober, probeends = '', 0 end
 	end
 end
 if prober ~= '' and not nodes['n:' .. prober] then prober, probeends = '', 0 end

@@ -130,46 +130,49 @@ local back = last > now + BACK and last - now or 0
 local ours = fence and sub(fence, 1, 40) == server and find(fence, '^%-[%d-]+$', 41)
 local fresh = not ours or back > 0 or not h.v
 
--- No two fences are the same, so that who was told the one of a hash that is gone does not
--- take that of the next for it. They begin with began, and go on with --now; or, when it
--- was found that there was another hash, with -now, or -b--now if that was before b. What
--- comes before -- they have in common that one event has made new, which is told of once.
--- Those of earlier builds may have nothing after began.
-local began = server .. '-' .. str(witness.b)
-
--- Who was told an epoch of this server's has seen the hash: if it is absent, or was made
--- since, by somebody who had not, then it was deleted by hand, and is lost as well.
--- That may be an epoch of an earlier witness, since one may be evicted alone, or all be
--- emptied: it does not count if somebody has said since that nothing was used.
--- Each such loss is found once, as it ends the epoch.
-local current = find(theirepoch .. '-', sub(began, 25) .. '-', 1, true) == 1
-local earlier = not current and witness.l > 0 and find(theirepoch, sub(server, 25) .. '-', 1, true) == 1
-local deleted = (current or earlier) and (#raw == 0 or
-	ours and sub(fence, 25) ~= theirepoch and (find(fence, '^%-%d+$', 41) or find(fence, '^%-%d+%-%-', 41)))
-fresh = fresh or deleted
 local probing, prober, probeends = false, '', 0
 if h.p then
 	local ends, name = string.match(h.p, '^(%d+) (%w*)$')
 	if not ends then garbage('p') end
 	probing, prober, probeends = true, name, int(ends, 'p')
 end
-now = max(now, last - back)
-if fresh then
-	local lent = lost - back
-	lost = witness.l
-	fence = began
-	if ours or old or deleted then -- the clock, the layout, or a hand: found now
-		lost = now + bound
-		fence = fence .. '-' .. (earlier and str(witness.b) .. '--' or '') .. str(now)
-	else
-		fence = fence .. '--' .. str(now)
+
+do
+	-- No two fences are the same, so that who was told the one of a hash that is gone does not
+	-- take that of the next for it. They begin with began, and go on with --now; or, when it
+	-- was found that there was another hash, with -now, or -b--now if that was before b. What
+	-- comes before -- they have in common that one event has made new, which is told of once.
+	-- Those of earlier builds may have nothing after began.
+	local began = server .. '-' .. str(witness.b)
+
+	-- Who was told an epoch of this server's has seen the hash: if it is absent, or was made
+	-- since, by somebody who had not, then it was deleted by hand, and is lost as well.
+	-- That may be an epoch of an earlier witness, since one may be evicted alone, or all be
+	-- emptied: it does not count if somebody has said since that nothing was used.
+	-- Each such loss is found once, as it ends the epoch.
+	local current = find(theirepoch .. '-', sub(began, 25) .. '-', 1, true) == 1
+	local earlier = not current and witness.l > 0 and find(theirepoch, sub(server, 25) .. '-', 1, true) == 1
+	local deleted = (current or earlier) and (#raw == 0 or
+		ours and sub(fence, 25) ~= theirepoch and (find(fence, '^%-%d+$', 41) or find(fence, '^%-%d+%-%-', 41)))
+	fresh = fresh or deleted
+	now = max(now, last - back)
+	if fresh then
+		local lent = lost - back
+		lost = witness.l
+		fence = began
+		if ours or old or deleted then -- the clock, the layout, or a hand: found now
+			lost = now + bound
+			fence = fence .. '-' .. (earlier and str(witness.b) .. '--' or '') .. str(now)
+		else
+			fence = fence .. '--' .. str(now)
+		end
+		from = lost + ttl
+		lost = max(lost, lent) -- what other limits have granted goes on
+		prober, probeends = '', 0
+		for name in pairs(nodes) do drop(name) end
+		nodes, count = {}, 0
+		for _, c in pairs(cools) do c.till = max(0, c.till - back) end
+		put('v', string.format('%d %.0f %.0f', LAYOUT, lost, from))
 	end
-	from = lost + ttl
-	lost = max(lost, lent) -- what other limits have granted goes on
-	prober, probeends = '', 0
-	for name in pairs(nodes) do drop(name) end
-	nodes, count = {}, 0
-	for _, c in pairs(cools) do c.till = max(0, c.till - back) end
-	put('v', string.format('%d %.0f %.0f', LAYOUT, lost, from))
 end
 local epoch = sub(fence, 25)
