@@ -80,8 +80,12 @@ func (c *cell) most() (n int64) {
 // leastPause is between two requests of which the first was of no use.
 const leastPause = int64(100 * time.Microsecond)
 
-// needed forgets a need that its owner has not come back for.
+// needed forgets a need that its owner has not come back for, or that there are never so
+// many for: he is told so when he asks again.
 func (c *cell) needed(now int64) {
+	if int64(c.need) > c.most() {
+		c.need = 0
+	}
 	if c.need > 0 && c.neededAt < c.gotAt && now-c.gotAt > int64(10*time.Millisecond) || len(c.quota) == 0 && !c.frozen(now) {
 		c.need = 0
 	}

@@ -213,6 +213,9 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		if !slices.Equal(quota, c.quota) {
 			c.quota = quota
 			c.part(time.Now())
+			if int64(c.need) > c.most() {
+				after = append(after, c.wake()...)
+			}
 		}
 	}
 	was := c.frozen(now)

@@ -29,3 +29,13 @@ func (sh *Share) Keys() int {
 	defer sh.s.mu.Unlock()
 	return len(sh.keys)
 }
+
+// Needs is how many permits of key somebody waits for.
+func (sh *Share) Needs(key string) int {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	if c := sh.keys[key]; c != nil {
+		return c.need
+	}
+	return 0
+}

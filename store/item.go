@@ -28,7 +28,9 @@ type Item struct {
 	Want int64
 
 	// Least is how many permits are of use at all, up to Want: fewer are not
-	// granted. 0 means 1.
+	// granted. 0 means 1. A node that came again as it was told, and was refused again,
+	// finds them in a Bucket the next time, unless it had its part of this Per: the others
+	// are refused what it needs.
 	Least int64
 
 	// Returned are permits of live grants that the node will not use. The store
@@ -142,7 +144,8 @@ type Answer struct {
 
 	// RetryAfter is how long to wait before asking for permits again, when fewer
 	// were granted than wanted: until there will be some, or until others, who are
-	// about to come, have had their part. 0: ask when some are needed. At most MaxCool.
+	// about to come, have had their part. What is kept for the node until then (Item.Least)
+	// is so for a quarter of a second more. 0: ask when some are needed. At most MaxCool.
 	RetryAfter time.Duration
 
 	// Limits are those in force, when they are not the item's; Version is theirs.

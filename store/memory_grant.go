@@ -4,6 +4,7 @@ import "time"
 
 // grant gives n what it may have of what it wants.
 func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
+	promised, turn := n.promise, n.want >= turns
 	n.want, n.promise = it.Want, 0
 	if len(r.limits) == 0 || it.Want == 0 || it.Bye || a.Probe == ProbeCooling {
 		return
@@ -20,9 +21,15 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 	for _, c := range r.limits {
 		avail, valid = min(avail, c.available(now)), min(valid, c.valid(now))
 	}
-	if avail < least || valid <= 0 {
-		n.promise = r.comeAgain(now, n, least)
+	kept := r.kept(now, n)
+	if avail -= kept; avail < least || valid <= 0 {
+		n.promise = r.comeAgain(now, n, least, kept)
 		a.RetryAfter = left(n.promise, now)
+		if least > 1 && avail < least && kept == 0 && promised != 0 && (turn || promised <= now) && r.holds(now, least) {
+			if _, fair := r.chunk(now, n, max(0, avail)); fair > 0 {
+				n.want = turns + least
+			}
+		}
 		return
 	}
 	chunk, fair := r.chunk(now, n, avail)
@@ -41,13 +48,52 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 	// Each step a Sliding limit gives back is small: what is left of it is about to
 	// be taken by those who are expected.
 	if k < want && (avail-k < least || r.limits[0].limit.Kind == Sliding && avail-k < int64(len(r.nodes)) && r.expected(now, n) > now) {
-		n.promise = r.comeAgain(now, n, least+max(0, avail-k))
+		n.promise = r.comeAgain(now, n, least+max(0, avail-k), kept)
 		a.RetryAfter = left(n.promise, now)
 	}
 }
 
 // moment is how late a node may come that was told when to come again.
 const moment = int64(5 * time.Millisecond)
+
+// A Bucket gives back little by little, and who can use little takes it: a node that has
+// no use for less than some would wait for ever beside it. So one that came at the time
+// that it was told, and was refused again, has a turn: until it comes next, by when there
+// is enough if nobody else takes it, the others are refused what it needs. One node at a
+// time has a turn, none that has had its part of the round, and none for longer than it
+// was told to wait, and a while for the way: one that is gone costs no more than that. Nor
+// does anybody have one for what is not to be had: more than a Burst that was lowered
+// meanwhile, or than another limit has left, for which the others would wait in vain.
+//
+// Whose turn it is his want says, turns and what he needs.
+const turns = int64(1 << 30) // more than anybody wants
+
+// way is how late a node may come that has a turn: a round trip after it was to, at least.
+const way = int64(250 * time.Millisecond)
+
+// kept is how many permits are kept for another node than n, whose turn it is.
+func (r *resource) kept(now int64, n *member) (k int64) {
+	for _, o := range r.nodes {
+		if o != n && o.want >= turns && o.promise+way > now {
+			k = max(k, o.want-turns)
+		}
+	}
+	if !r.holds(now, k) {
+		return 0
+	}
+	return k
+}
+
+// holds reports whether there are so many permits, or will be as soon as the Buckets among
+// the limits have them.
+func (r *resource) holds(now, k int64) bool {
+	for _, c := range r.limits {
+		if c.limit.Kind == Bucket && k > c.limit.Burst || c.limit.Kind != Bucket && k > c.available(now) {
+			return false
+		}
+	}
+	return true
+}
 
 // expected is until when another node may yet come for permits that it was refused
 // before, or for more of what it has just been granted.
@@ -88,21 +134,22 @@ func (r *resource) chunk(now int64, n *member, avail int64) (k, fair int64) {
 }
 
 // comeAgain is when n is to ask again. Who was told so before is expected to come
-// before it: else all would come at once, for one permit.
-func (r *resource) comeAgain(now int64, n *member, least int64) (at int64) {
+// before it: else all would come at once, for one permit. So is who has a turn, for whom
+// so many are kept.
+func (r *resource) comeAgain(now int64, n *member, least, kept int64) (at int64) {
 	ahead := int64(0)
 	for _, o := range r.nodes {
-		if o != n && o.promise > now {
+		if o != n && o.promise > now && o.want < turns {
 			ahead++
 		}
 	}
 	for _, c := range r.limits {
-		if c.available(now) >= least {
+		if c.available(now) >= least+kept {
 			continue
 		}
 		k := least
 		if c.limit.Kind == Bucket {
-			k = max(least, (ahead+1)*max(1, c.limit.Burst/int64(2*len(r.nodes))))
+			k = kept + max(least, (ahead+1)*max(1, c.limit.Burst/int64(2*len(r.nodes))))
 		} else if c.limit.Kind == Sliding {
 			k = min(c.limit.Quota, least+ahead)
 		}

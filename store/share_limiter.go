@@ -46,6 +46,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		return 0
 	}
 	if int64(n) > c.most() {
+		c.needed(t)
 		return limiter.Never
 	}
 	how, own := c.unleased(now, n)

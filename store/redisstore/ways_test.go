@@ -229,7 +229,7 @@ func TestWaysThatDifferAreFoundOut(t *testing.T) {
 	}{
 		{"keeps who is gone", "now >= due", "false", false},
 		{"forgets slots", "due = slotted and 0 or", "due =", false},
-		{"goes on in a cooldown", "whole.till > now then due = 0 end", "whole.till > now then end", false},
+		{"goes on in a cooldown", "if probing or whole and whole.till > now or keeping", "if keeping", false},
 		{"executes again", "before >= seq", "false", false},
 		{"does not tell of cooldowns", "gen > seen or count", "count", false},
 		{"goes by any limits", "find(b, belief, start, true) ~= start or", "", false},
@@ -268,6 +268,9 @@ func TestWaysThatDifferAreFoundOut(t *testing.T) {
 		{"forgets what others got", "gots[d] = (gots[d] or 0) + c", "gots[d] = c", true},
 		{"forgets who got some", "gets[d] = (gets[d] or 0) + 1", "", true},
 		{"forgets what others were told", "promised = promised + 1", "", true},
+		{"forgets a turn", "if b >= TURNS and g + WAY > now then", "if false then", true},
+		{"gives turns for what no Burst holds", "holds(least) and chunk", "chunk", true},
+		{"is short in a turn", "or keeping > 0 or n[WANTS] >= TURNS then", "then", false},
 		{"forgets nodes late", "if a > now then", "if a > now - 1000 then", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -242,6 +242,24 @@ var controls = []struct {
 	{check: "ManyAtOnceGetNoMore", what: "grants one for nothing", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Granted += min(1, a.Granted) }
 	}},
+	{check: "CostlyCallsOfABucketHaveTurns", what: "serves whoever comes first", breaks: func(b *broken) {
+		b.before = func(n *store.Node, it *store.Item) {
+			if it.Least > 1 {
+				*n = store.NewNode() // nobody was told to come again
+			}
+		}
+	}},
+	{check: "ATurnHarmsNobody", what: "has others wait for what is not to be had", breaks: func(b *broken) {
+		refused := map[string]int{}
+		b.after = func(_ store.Node, it store.Item, a *store.Answer) {
+			if it.Least > 1 && a.Granted == 0 {
+				refused[it.Key]++
+			}
+			if it.Least <= 1 && refused[it.Key] > 1 {
+				a.Granted = 0
+			}
+		}
+	}},
 	{check: "ACooldownIsOnlyExtended", what: "overwrites", breaks: func(b *broken) {
 		b.exchange = func(m *store.Memory, ctx context.Context, n store.Node, items []store.Item) ([]store.Answer, error) {
 			if len(items[0].Cool) > 0 {

@@ -100,6 +100,8 @@ var checks = []struct {
 	{"AnOlderVersionIsTold", olderVersion},
 	{"EqualNodesGetEqualShares", equalShares},
 	{"ManyAtOnceGetNoMore", manyAtOnce},
+	{"CostlyCallsOfABucketHaveTurns", costlyTurns},
+	{"ATurnHarmsNobody", turnsHarmNobody},
 	{"ACooldownIsOnlyExtended", onlyExtended},
 	{"ACooldownIsToldOnce", toldOnce},
 	{"NothingIsGrantedInACooldown", nothingGranted},

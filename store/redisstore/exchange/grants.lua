@@ -19,10 +19,10 @@ end
 local function comeagain(least)
 	local at = 0
 	for _, c in ipairs(limits) do
-		if available(c) < least then
+		if available(c) < least + keeping then
 			local k = least
 			if c[KIND] == BUCKET then
-				k = max(least, (promised + 1) * max(1, floor(c[BURST] / (2 * count))))
+				k = keeping + max(least, (promised + 1) * max(1, floor(c[BURST] / (2 * count))))
 			elseif c[KIND] == SLIDING then
 				k = min(c[QUOTA], least + promised)
 			end
@@ -32,7 +32,17 @@ local function comeagain(least)
 	return at
 end
 
+-- holds reports whether there are k permits, or will be as soon as the buckets have them.
+local function holds(k)
+	for _, c in ipairs(limits) do
+		if k > (c[KIND] == BUCKET and c[BURST] or available(c)) then return false end
+	end
+	return true
+end
+
 local function grant()
+	-- A bucket gives back little by little: for turns see store/memory_grant.go.
+	local told, turn = n[TOLD], n[WANTS] >= TURNS
 	n[WANTS], n[TOLD] = want, 0
 	if #limits == 0 or want == 0 or bye or answer.probe == COOLING then return end
 	local wants = want
@@ -46,11 +56,10 @@ local function grant()
 	for _, c in ipairs(limits) do
 		avail, usable = min(avail, available(c)), min(usable, valid(c))
 	end
-	if avail < least or usable <= 0 then
-		n[TOLD] = comeagain(least)
-		answer.again = n[TOLD]
-		return
-	end
+	if not holds(keeping) then keeping = 0 end
+	avail = avail - keeping
+	local refused, short = avail < least or usable <= 0, avail < least
+	avail = max(0, avail)
 	-- All nodes that want some are to get the same in a round, and what is left at its
 	-- end goes in ever smaller pieces, so that none is stranded with one that does not
 	-- use it.
@@ -58,6 +67,14 @@ local function grant()
 	if n[ROUND] ~= round then n[GOT], n[ROUND] = 0, round end
 	local active, sum = 1 + asking + (gets[round] or 0), n[GOT] + (gots[round] or 0)
 	local chunk, kind, till = ceil((avail + sum) / active) - n[GOT], limits[1][KIND] -- its fair part
+	if refused then
+		n[TOLD] = comeagain(least)
+		answer.again = n[TOLD]
+		if least > 1 and short and keeping == 0 and told ~= 0 and (turn or told <= now) and holds(least) and chunk > 0 then
+			n[WANTS] = TURNS + least
+		end
+		return
+	end
 	if kind ~= BUCKET and (chunk <= 0 or kind == SLIDING) then till = expected end
 	if chunk <= 0 and kind ~= BUCKET and till > now then
 		answer.again = till

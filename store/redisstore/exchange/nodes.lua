@@ -5,18 +5,20 @@ local NODE = 17 -- numbers, of one that is not brief
 local NODEFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8'
 local EXPIRES, WANTS, GOT, ROUND, HAS, AT, TOLD, SLOTS, HELD, WANTSLOTS, GRANTED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 local COOLING, OPEN, YOURS, OTHER = 1, 2, 3, 4
+local TURNS = 1073741824 -- 2^30: what more of wants is says whose turn it is, and what for; see grants.lua
 
 -- Of the others: when the first is gone; how many want permits; by round, how many that
 -- want none got some, and how many all got; how many were told to come later, and until
 -- when one may yet come, for permits that it was refused before, or for more of what it
--- has just been granted; whether there are slots, the fewest that one says there are, how
+-- has just been granted; how many are kept for whose turn it is; whether there are slots, the fewest that one says there are, how
 -- many they hold, and those who want no more, and of those who do, what they want and hold.
-local earliest, asking, gets, gots, promised, expected = TOP, 0, {}, {}, 0, 0
+local earliest, asking, gets, gots, promised, expected, keeping = TOP, 0, {}, {}, 0, 0, 0
 local slotted, capacity, theirs, content, wanters, lacking, having = false, 1048576, 0, 0, 0, {}, {}
 
 local mine = nodes[node]
 do
 	local SEENFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8' -- what has to be known of the others
+	local WAY = 250000 -- how late one may come that has a turn
 	local MOMENT = 5000 -- how late a node may come that was told when to come again
 	for name, v in pairs(nodes) do
 		local a, b, c, d, e, f, g, h, i, j, k
@@ -40,8 +42,9 @@ do
 				elseif c > 0 then
 					gets[d] = (gets[d] or 0) + 1
 				end
+				if b >= TURNS and g + WAY > now then keeping = max(keeping, b - TURNS) end
 				if g > now then
-					promised = promised + 1
+					if b < TURNS then promised = promised + 1 end
 				elseif g > 0 then
 					expected = max(expected, g + MOMENT)
 				elseif k > 0 and k < b then

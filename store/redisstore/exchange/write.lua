@@ -76,7 +76,7 @@ lives = max(lives, lost - now + REMEMBER)
 due = min(due, now + floor(lives / 16)) -- it is to live that long again
 
 local whole = cools['']
-if probing or whole and whole.till > now then due = 0 end
+if probing or whole and whole.till > now or keeping > 0 or n[WANTS] >= TURNS then due = 0 end
 local round = limits[1] and floor(now / ceil(limits[1][PER] / 1000)) or 0
 local wanting, getting, sum = asking, gets[round] or 0, gots[round] or 0
 if not bye then
