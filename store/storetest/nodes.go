@@ -112,6 +112,124 @@ func slotsAskedBack(c *check) {
 	}
 }
 
+// slotsInTurns has three nodes whose calls take more slots than their part is, and one
+// whose calls take one each.
+func slotsInTurns(c *check) {
+	type caller struct {
+		node                store.Node
+		least               int64     // slots of a call
+		allowed, inUse, had int64     // calls
+		since               time.Time // when it began to wait
+	}
+	all := []*caller{{least: 6}, {least: 6}, {least: 10}, {least: 1}}
+	for i, n := range nodes(len(all)) {
+		all[i].node = n
+	}
+	ask := func(k *caller) {
+		it := slots(10, max(k.inUse, k.allowed), k.least)
+		if k.since.IsZero() {
+			k.since = time.Now()
+		}
+		it.LeastSlots, it.SlotsWaited = k.least, time.Since(k.since)
+		k.allowed = c.ask(k.node, it).Held
+		for k.inUse+k.least <= k.allowed {
+			k.inUse += k.least
+			k.had++
+			k.since = time.Now()
+		}
+	}
+	const rounds = 40
+	for range rounds {
+		for _, k := range all {
+			ask(k)
+		}
+		sum := int64(0)
+		for _, k := range all {
+			ask(k) // what it is to give back
+			sum += max(k.inUse, k.allowed)
+		}
+		if sum > 10 {
+			c.Fatalf("nodes hold %d slots of 10", sum)
+		}
+		for _, k := range all {
+			k.inUse = 0 // the calls are over
+		}
+		time.Sleep(2 * time.Millisecond) // so that one waits for longer than another
+	}
+	for _, k := range all {
+		if k.had < rounds/8 {
+			c.Errorf("a node whose calls take %d slots of 10 has made %d in %d rounds of all", k.least, k.had, rounds)
+		}
+	}
+	// The first dies in its turn.
+	for _, k := range all[2:] {
+		c.ask(k.node, store.Item{Bye: true})
+	}
+	a, b := all[0], all[1]
+	for tries := 0; a.inUse == 0; tries++ {
+		if ask(b); tries > 10 {
+			c.Fatalf("a node alone with another has no turn")
+		}
+		b.inUse = 0
+		ask(b)
+		ask(a)
+	}
+	dies := time.Now()
+	for b.inUse = 0; b.inUse == 0; ask(b) {
+		if time.Since(dies) > c.Store.TTL()+time.Second {
+			c.Fatalf("no slots %v after the death of a node that had them", time.Since(dies))
+		}
+		time.Sleep(c.Store.TTL() / 8)
+	}
+}
+
+// slotsOfTheContent has a node that keeps all slots and wants no more, beside one that waits.
+func slotsOfTheContent(c *check) {
+	for _, least := range []int64{1, 3, 8} {
+		key := newKey()
+		n := nodes(2)
+		ask := func(node store.Node, held, want, least int64) int64 {
+			it := slots(8, held, want)
+			it.Key, it.LeastSlots = key, least
+			return c.ask(node, it).Held
+		}
+		held := int64(0)
+		for held < 8 {
+			held = ask(n[0], held, 8-held, 0)
+		}
+		other := int64(0)
+		for range 4 {
+			if other = ask(n[1], other, least, least); other+held > 8 {
+				c.Fatalf("two nodes hold %d and %d slots of 8", held, other)
+			}
+			held = ask(n[0], held, 0, 0)
+		}
+		if other < least {
+			c.Errorf("a node that waits for %d slots has %d, beside one that holds %d and wants no more", least, other, held)
+		}
+	}
+}
+
+// slotsThatAreNotThere has a node that has waited for longest, for more slots than another
+// one says there are.
+func slotsThatAreNotThere(c *check) {
+	n := nodes(3)
+	waits := slots(10, 0, 10)
+	waits.LeastSlots, waits.SlotsWaited = 10, time.Second
+	c.ask(n[0], slots(8, 0, 0))
+	if a := c.ask(n[1], waits); a.Held != 0 || a.Slots != 8 {
+		c.Errorf("who waits for 10 slots of 8 has %d, of %d", a.Held, a.Slots)
+	}
+	held := int64(0)
+	for range 8 {
+		held = c.ask(n[2], slots(10, held, 8-held)).Held
+		c.ask(n[1], waits)
+	}
+	if held != 8 {
+		c.Errorf("beside who waits for 10 slots of 8 another one has %d", held)
+	}
+}
+
 // lostGrants takes all there is, and asks again after the store has lost it.
 func lostGrants(c *check) {
 	if c.Lose == nil {
