@@ -72,16 +72,15 @@ func (d *door) enter(r *request) (kept *blocked, err error) {
 	}
 	awaited := r.task.awaited() // by a goroutine that is there as long as it is
 	d.mu.Lock()
-	if d.full() {
-		rule, ahead := d.overflow, d.inbox >= mostAhead
+	if d.full() && (d.overflow <= Reject || d.inbox >= mostAhead) {
 		d.mu.Unlock()
 		switch {
-		case rule == Reject:
+		case d.overflow == Reject:
 			return nil, c.squeeze(r, ErrQueueFull)
-		case rule == Block && !awaited && attemptOf(r.ctx, c) != nil:
-			return nil, c.squeeze(r, ErrReentrant) // the room might be made by the very closure that waits
-		case rule >= DropOldest && ahead:
+		case d.overflow > Reject:
 			c.ask(func() {}) // it takes what is there before it answers
+		case !awaited && attemptOf(r.ctx, c) != nil:
+			return nil, c.squeeze(r, ErrReentrant) // the room might be made by the very closure that waits
 		}
 		d.mu.Lock()
 	}

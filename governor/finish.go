@@ -18,11 +18,8 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	}
 	if err != ErrAbandoned { // else its attempt goes on
 		c.repeated(r)
-		if r.place&asExtra != 0 {
-			r.place &^= asExtra
-			if c.door.over() {
-				c.wakeUp()
-			}
+		if r.place&asExtra != 0 && c.door.over() {
+			c.wakeUp()
 		}
 	}
 	if own && err != nil && r.State() != Done { // else it was abandoned, which has been told

@@ -84,9 +84,19 @@ func TestWhatComesBackToAFullQueueHoldsOthersBack(t *testing.T) {
 		if _, err := job.Result(t.Context()); err != nil {
 			t.Error(err)
 		}
-		poll()
+		go governor.Do(t.Context(), forTenant(g, "d"), "", governor.Func(func(context.Context) (int, error) {
+			return 0, governor.Again(time.Minute) // whose caller stays
+		}))
+		synctest.Wait()
 		start = time.Now()
-		time.AfterFunc(time.Second, func() { g.SetMaxQueue(6) })
+		submit(t.Context(), governor.Ask{}, nil, 0)
+		poll()
+		time.AfterFunc(time.Second, func() { g.SetMaxQueue(7) })
+		submit(t.Context(), governor.Ask{}, nil, time.Second)
+		ctx, cancel = context.WithCancel(t.Context())
+		governor.Submit(ctx, forTenant(g, "a"), "", sleep(0))
+		start = time.Now()
+		time.AfterFunc(time.Second, cancel)
 		submit(t.Context(), governor.Ask{}, nil, time.Second)
 	})
 }
