@@ -56,20 +56,14 @@ type cell struct {
 	passed    bool  // the vendor accepted it, and the store has yet to hear
 
 	// Of slots.
-	slots       *slotting
-	held        int64 // that the store knows of
-	allowed     int64 // of those, that may be used
-	inUse       int64
-	wantSlots   int64
-	toldWant    int64 // of that, the store was told
-	toldLeast   int64 // how many the call takes of which it was told
-	busySlots   bool  // one was taken, or offered, since the last item
-	slotsUntil  int64
-	slotsAbove  int64      // all that there are, as the store has it; 0: not known
-	calls       []slotCall // that wait, the first to wait first
-	looks       int64      // somebody would begin more calls if there were so many slots more; 0: nobody
-	offeredTill int64      // before, the store is not asked: slots are about to be taken
-	offered     bool       // Wait has just said 0, and nothing was taken
+	slots      *slotting
+	held       int64 // that the store knows of
+	allowed    int64 // of those, that may be used
+	inUse      int64
+	wantSlots  int64
+	toldWant   int64 // of that, the store was told
+	busySlots  bool  // one was taken since the last item
+	slotsUntil int64
 }
 
 // most is how many permits there can be at once.
@@ -107,18 +101,13 @@ func (c *cell) next(now int64) int64 {
 	if _, early := c.spare(now); early > now {
 		beat = min(beat, early)
 	}
-	if c.slots != nil {
-		beat = min(beat, c.asksSlots(now))
-	}
 	switch {
 	case c.hinted || c.passed || c.member != nil && c.member.toSay():
 		return now
 	case c.pending != nil:
 		return now // Syncer.retry puts it off
-	case c.slots != nil && c.asksSlots(now) <= now:
+	case c.slots != nil && c.wantSlots > c.toldWant:
 		return now // it came while an exchange was under way
-	case c.slots != nil && c.held > max(c.inUse, c.allowed):
-		return now // what was asked back is of no use here
 	case c.probe == ProbeYours && c.need > 0 && !c.probing && c.credit == 0 && now < c.probeEnds:
 		return min(beat, max(now, c.retryAt))
 	case c.frozen(now) && !c.left(now):

@@ -40,7 +40,12 @@ func (c *cell) item(now int64) *Item {
 		c.member.say(it, now)
 	}
 	if c.slots != nil {
-		c.wishSlots(it, now)
+		it.Slots, it.Held, it.WantSlots = c.slots.most, c.inUse, c.wantSlots
+		if c.busySlots { // what is not in use now will be soon
+			it.Held = max(c.inUse, min(c.allowed, c.held))
+		}
+		c.busySlots, c.toldWant = false, c.wantSlots
+		c.allowed = min(c.allowed, it.Held)
 	}
 	return it
 }
@@ -232,11 +237,20 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 	if a.RetryAfter > 0 || a.Granted == 0 && it.Want > 0 {
 		c.retryAt = now + max(int64(a.RetryAfter), leastPause)
 	}
-	begins := c.slots != nil && c.hearSlots(it, a, sent, now)
+	if c.slots != nil {
+		// SetMax may have made it fewer since the item was sent.
+		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), min(a.Held, c.slots.most)
+		c.slotsUntil = sent + int64(a.SlotsFor-a.SlotsFor/10)
+		got := a.Held - it.Held
+		c.toldWant = max(0, c.toldWant-got)
+		if c.wantSlots = max(0, c.wantSlots-got); c.wantSlots > 0 && c.allowed > c.inUse {
+			c.wantSlots = 0
+		}
+	}
 	if c.member != nil {
 		after = append(after, c.member.hear(a, sent, now)...)
 	}
-	if a.Granted > 0 || was != c.frozen(now) || begins {
+	if a.Granted > 0 || was != c.frozen(now) || c.slots != nil && c.allowed > c.inUse {
 		after = append(after, c.wake()...)
 	}
 	return after
@@ -245,7 +259,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 // sane reports whether a can be an answer to it.
 func (a *Answer) sane(it *Item) bool {
 	most := 31 * 24 * time.Hour
-	ok := a.Epoch != "" && a.Granted >= 0 && a.Granted <= it.Want && a.Held >= 0 && a.Held <= it.Held+it.WantSlots && a.Slots >= 0 &&
+	ok := a.Epoch != "" && a.Granted >= 0 && a.Granted <= it.Want && a.Held >= 0 && a.Held <= it.Held+it.WantSlots &&
 		len(a.Cooldowns) <= MaxScopes && CheckLimits(a.Limits) == nil && a.Probe <= ProbeOther
 	for _, d := range []time.Duration{a.ValidFor, a.RetryAfter, a.ProbeFor, a.SlotsFor} {
 		ok = ok && d >= 0 && d <= most

@@ -70,14 +70,6 @@ type Item struct {
 	// those that it asks for beyond that. What it does not keep it gives back.
 	Slots, Held, WantSlots int64
 
-	// LeastSlots is how many slots the node has to hold, of Held and WantSlots together,
-	// so that the call can begin that waits first; 0 means 1, if it wants some. SlotsWaited
-	// is for how long that call has waited. Who has for longest, of those who hold less
-	// than their calls take, or whose calls take more than their part, is kept what it
-	// takes, until the node says that it has begun, or waits no more.
-	LeastSlots  int64
-	SlotsWaited time.Duration
-
 	// Bye says that the node leaves: everything it holds is free.
 	Bye bool
 }
@@ -170,11 +162,9 @@ type Answer struct {
 
 	// Held slots may be used for SlotsFor, which is at most TTL. All nodes together
 	// never hold more than the smallest Item.Slots, but for what they held before it
-	// was lowered. Fewer than Item.Held are asked back: what runs goes on, and the rest
-	// is to be given back at once. Slots is the smallest Item.Slots.
+	// was lowered.
 	Held     int64
 	SlotsFor time.Duration
-	Slots    int64
 
 	// Nodes is how many nodes there are under the key.
 	Nodes int

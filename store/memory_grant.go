@@ -157,3 +157,66 @@ func (r *resource) comeAgain(now int64, n *member, least, kept int64) (at int64)
 	}
 	return at
 }
+
+// shareSlots gives n the slots that it may have.
+func (r *resource) shareSlots(now int64, n *member, it *Item, a *Answer) (freed bool) {
+	before := n.held
+	n.slots, n.wantSlots = it.Slots, it.WantSlots
+	if it.Slots == 0 || it.Bye {
+		n.held = 0
+		return before > 0
+	}
+	capacity, others, content, wanting := int64(1<<20), int64(0), int64(0), int64(0)
+	for _, o := range r.nodes {
+		if o.slots > 0 {
+			capacity = min(capacity, o.slots)
+		}
+		if o != n {
+			others += o.held
+		}
+		if o.wantSlots > 0 {
+			wanting++
+		} else if o != n {
+			content += o.held
+		}
+	}
+	fair := max(1, (capacity-content)/max(1, wanting)) // of those who want more
+	if now < r.slotsFrom {
+		n.held = min(it.Held, capacity) // somebody may hold the rest
+	} else {
+		// What it holds and is not known to have, it can only ask for.
+		want := it.WantSlots + max(0, it.Held-n.held)
+		n.held = min(it.Held, n.held)
+		free := capacity - others - n.held
+		if r.slotsWanted(n) { // beyond its part, one at a time of what is left of the others'
+			want = min(want, max(fair-n.held, min(1, free-r.slotsLacking(n, fair))))
+		}
+		n.held += max(0, min(want, free))
+	}
+	a.Held, a.SlotsFor = n.held, left(n.expires, now)
+	if lack := r.slotsLacking(n, fair); n.held > fair && lack > 0 {
+		a.Held = max(fair, n.held-lack) // no more is to be started; what runs counts until it is over
+	}
+	return n.held < before && r.slotsWanted(n)
+}
+
+// slotsLacking is how many slots nodes other than n want that have less than their
+// part.
+func (r *resource) slotsLacking(n *member, fair int64) (sum int64) {
+	for _, o := range r.nodes {
+		if o != n && o.wantSlots > 0 {
+			sum += max(0, min(o.wantSlots, fair-o.held))
+		}
+	}
+	return sum
+}
+
+// slotsWanted reports whether another node than n wants slots.
+func (r *resource) slotsWanted(n *member) bool {
+	for _, o := range r.nodes {
+		if o != n && o.wantSlots > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -43,8 +43,6 @@ type member struct {
 	promise int64 // when it has been told to come again
 
 	slots, held, wantSlots int64
-	leastSlots             int64 // of held and wantSlots
-	waits                  int64 // the stamp since when it waits for slots; 0: it does not
 }
 
 // cooled is a cooldown of one scope.
@@ -80,13 +78,8 @@ func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer,
 	case it.Seq < n.seq:
 		return Answer{Node: node, Key: it.Key, Seq: it.Seq, Stale: true}, false
 	case it.Seq == n.seq:
-		a = n.again(now)
-		if n.slots > 0 {
-			a.Slots = r.capacity()
-		}
-		return a, false
+		return n.again(now), false
 	}
-	last := n.expires - int64(in.ttl)
 	n.seq, n.expires = it.Seq, now+int64(in.ttl)
 	a = Answer{Node: node, Key: it.Key, Seq: it.Seq}
 	tell = r.setLimits(now, it)
@@ -94,7 +87,7 @@ func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer,
 		c.roll(now)
 	}
 	tell = r.cool(now, it) || tell
-	tell = r.shareSlots(now, last, in, node, n, it, &a) || tell
+	tell = r.shareSlots(now, n, it, &a) || tell
 	r.giveBack(now, n, it)
 	tell = r.probe(now, in, node, n, it, &a) || tell
 	r.grant(now, n, it, &a)

@@ -43,11 +43,6 @@ func (c *cell) givesBack() {
 		return
 	}
 	c.waits = false
-	c.stir()
-}
-
-// stir has the loop wake the owners.
-func (c *cell) stir() {
 	if os := c.owners(); !os.stirred {
 		os.stirred = true
 		c.s.stirred = append(c.s.stirred, os)

@@ -34,10 +34,9 @@ type SlotsConfig struct {
 // many as this one had, until they end: no context ends with a slot. A call that must
 // not should have a timeout of a tenth of the TTL, and another Outage.
 //
-// Processes that all want more have an equal part each. A call that takes more slots than
-// that runs in its process's turn: who has waited for longest is kept what it takes, as what
-// others run ends. So a call waits for no more than a turn of each call that came before it,
-// however many slots it takes. In its own process, too, others leave it what it waits for.
+// Slots are for calls that take one, or few. One that takes more than its process's part
+// may not begin at all while other processes want slots, too, and then asks the store
+// again and again.
 //
 // Slots have one owner, as every limiter. Those of one Name and level in a process are
 // the same slots, each under its own owner's lock, and so a limiter.Claimer; the smallest
@@ -141,9 +140,8 @@ func (l *Slots) OnChange(fn func()) {
 	l.hear(&l.owner, fn)
 }
 
-// Wait returns 0 when n slots of key are to be had, Never when there are not so many, by
-// the smallest Max of all processes; else when to ask again at the latest. Who does not is
-// taken for one who has given up.
+// Wait returns 0 when n slots of key are to be had, Never when there are not so
+// many; else when to ask again at the latest.
 func (l *Slots) Wait(now time.Time, key string, n int) time.Duration {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -153,13 +151,10 @@ func (l *Slots) Wait(now time.Time, key string, n int) time.Duration {
 // wait is Wait. The caller holds mu.
 func (l *Slots) wait(key string, n int) time.Duration {
 	s := l.s
-	c := l.keys[key]
-	if int64(n) > l.most || c != nil && int64(n) > c.mostSlots() {
-		if c != nil {
-			c.served(int64(n))
-		}
+	if int64(n) > l.most {
 		return limiter.Never
 	}
+	c := l.keys[key]
 	if c == nil {
 		if len(l.keys) >= s.cfg.MaxKeys {
 			return s.cfg.Interval
@@ -169,34 +164,16 @@ func (l *Slots) wait(key string, n int) time.Duration {
 		l.keys[key] = c
 	}
 	t := s.now()
-	c.asked = t
-	open := c.openly(int64(n))
-	fits := c.inUse+int64(n) <= c.allowed
-	if fits && c.spoils(int64(n)) {
-		c.callsLeft(t)
-		fits = !c.spoils(int64(n))
-	}
-	c.busySlots = c.busySlots || fits
-	if n < 1 || fits && t < c.slotsUntil || open {
-		c.offered = true
-		c.served(int64(n))
+	c.asked, c.busySlots = t, true
+	if n < 1 || c.inUse+int64(n) <= c.allowed && t < c.slotsUntil || c.openly(int64(n)) {
 		return 0
 	}
 	c.waits = l.refs > 1
-	// Who was just offered some, and takes none, looks ahead at more: no call waits for it.
-	if c.offered {
-		c.looks = int64(n)
-	} else {
-		c.refused(int64(n), t)
-	}
-	c.offered = false
 	if want := max(c.inUse+int64(n)-c.allowed, min(2*c.allowed, 8), 1); want > c.wantSlots {
 		c.wantSlots = min(want, l.most)
+		s.plan(c, t)
 	}
-	if at := c.asksSlots(t); at != never {
-		s.plan(c, at)
-	}
-	return c.again(int64(n))
+	return s.cfg.Interval
 }
 
 // Take takes n slots of key, for which Wait has just said 0.
@@ -219,9 +196,6 @@ func (l *Slots) Claim(now time.Time, key string, n int) (wait time.Duration) {
 // take is Take. The caller holds mu.
 func (l *Slots) take(key string, n int) {
 	if c := l.keys[key]; c != nil && n > 0 {
-		if c.offered, c.offeredTill = false, 0; c.hinted {
-			l.s.plan(c, l.s.now())
-		}
 		if c.inUse += int64(n); (c.inUse > c.allowed || l.s.now() >= c.slotsUntil) && c.openly(0) {
 			l.s.unguarded(l.name, throttle.Scope{Level: l.per, Key: key})
 		}

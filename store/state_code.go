@@ -76,15 +76,6 @@ func (c *coder) time(v *int64) {
 	*v = c.now + d
 }
 
-// pair is a number of slots, up to 1<<20, and another number, as one.
-func (c *coder) pair(slots, other *int64, most int64) {
-	v := *slots | *other<<21
-	num(c, &v, huge)
-	if *slots, *other = v&(1<<21-1), v>>21; *slots > 1<<20 || *other > most {
-		c.bad = true
-	}
-}
-
 func text[T ~string](c *coder, s *T, most int) {
 	n := c.count(len(*s), most)
 	if !c.reads {
@@ -197,12 +188,9 @@ func (n *member) code(c *coder) {
 	c.time(&n.expires)
 	num(c, &n.seq, math.MaxUint64)
 	c.time(&n.at)
-	for _, v := range []*int64{&n.want, &n.got, &n.open} {
+	for _, v := range []*int64{&n.want, &n.got, &n.open, &n.slots, &n.held, &n.wantSlots} {
 		num(c, v, huge)
 	}
-	c.pair(&n.slots, &n.waits, stamps)
-	num(c, &n.held, huge)
-	c.pair(&n.wantSlots, &n.leastSlots, 1<<21)
 	c.time(&n.granted)
 	c.time(&n.promise)
 	a := &n.answer

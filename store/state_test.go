@@ -42,7 +42,6 @@ func someItem(rnd *rand.Rand, seq uint64) Item {
 	it.Least = min(it.Want, some(3))
 	if rnd.IntN(2) == 0 {
 		it.Slots, it.Held, it.WantSlots = 1+some(10), some(10), some(10)
-		it.LeastSlots, it.SlotsWaited = rnd.Int64N(it.Held+it.WantSlots+1), time.Duration(some(100))*time.Millisecond
 	}
 	for range some(2) {
 		it.Cool = append(it.Cool, Cool{fmt.Sprint(rnd.IntN(100)), time.Duration(1 + some(1e9))})
@@ -209,7 +208,7 @@ func FuzzState(f *testing.F) {
 // A field that a State does not write is lost, and its answers are others.
 func TestStateWritesEveryField(t *testing.T) {
 	// These follow from what is written, or are set anew.
-	derived := []string{"counted.step", "Answer.Node", "Answer.Key", "Answer.Seq", "Answer.Stale", "Answer.Epoch", "Answer.Err", "Answer.Slots"}
+	derived := []string{"counted.step", "Answer.Node", "Answer.Key", "Answer.Seq", "Answer.Stale", "Answer.Epoch", "Answer.Err"}
 	state := func() *State {
 		cfg := StateConfig{Now: time.Unix(1_800_000_000, 0), TTL: time.Second, Epoch: "e", MaxNodes: 6}
 		s := NewState(cfg, false)

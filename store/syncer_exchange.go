@@ -12,7 +12,7 @@ const maxRunning = 16
 
 // plan has c exchanged at at, or earlier if that is planned. The caller holds mu.
 func (s *Syncer) plan(c *cell, at int64) {
-	at = max(at, c.pause, c.offeredTill)
+	at = max(at, c.pause)
 	if c.busy || c.idx > 0 && c.due <= at || s.closed {
 		return
 	}

@@ -86,9 +86,7 @@ func parse(text string, it *store.Item, a *store.Answer) error {
 	a.Gen = uint64(r.int(1 << 53))
 	a.Probe = store.ProbeState(r.int(int64(store.ProbeOther)))
 	a.ProbeFor = r.dur(month)
-	held := r.int(1<<42 - 1) // and 2^21 times all that there are
-	a.Held, a.Slots = held%(1<<21), held>>21
-	r.bad = r.bad || a.Held > 1<<20 || a.Slots > 1<<20
+	a.Held = r.int(1 << 20)
 	a.SlotsFor = r.dur(month)
 	a.Nodes = int(r.int(maxNodes))
 	for range r.int(store.MaxScopes) {

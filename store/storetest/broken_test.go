@@ -344,25 +344,6 @@ var controls = []struct {
 	{check: "SlotsAreAskedBack", what: "lets who has them keep them", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
 	}},
-	{check: "CallsOfManySlotsTakeTurns", what: "does not know what a call takes", breaks: func(b *broken) {
-		b.before = func(_ *store.Node, it *store.Item) { it.LeastSlots = 0 }
-	}},
-	{check: "CallsOfManySlotsTakeTurns", what: "serves who has just come", breaks: func(b *broken) {
-		b.before = func(_ *store.Node, it *store.Item) {
-			if it.LeastSlots > 0 {
-				it.SlotsWaited = max(0, time.Hour-it.SlotsWaited)
-			}
-		}
-	}},
-	{check: "SlotsAreAskedBackOfWhoWantsNoMore", what: "lets who has them keep them", breaks: func(b *broken) {
-		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
-	}},
-	{check: "SlotsThatAreNotThereKeepNobody", what: "keeps them for who waits for more", breaks: func(b *broken) {
-		b.before = func(_ *store.Node, it *store.Item) { it.LeastSlots = min(8, it.LeastSlots) }
-	}},
-	{check: "CallsOfManySlotsTakeTurns", what: "asks nothing back", breaks: func(b *broken) {
-		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
-	}},
 	{check: "LostStateGrantsNothingTwice", what: "takes what is absent for unused", lose: func(b *broken) {
 		b.Memory, _ = store.NewMemory(store.MemoryConfig{})
 	}},

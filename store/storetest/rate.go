@@ -373,8 +373,8 @@ func turnsHarmNobody(c *check) {
 		then    store.Limit // is in force when it has been refused twice
 		atLeast int64       // is granted to the others in two seconds from then on
 	}{
-		{"is gone", true, bucket, 300},
-		{"needs more than the Burst", false, lowered, 300},
+		{"is gone", true, bucket, 700},
+		{"needs more than the Burst", false, lowered, 800},
 	} {
 		ns := nodes(4)
 		others, costly := limited(3, bucket), limited(20, bucket)

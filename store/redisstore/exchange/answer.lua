@@ -15,12 +15,11 @@ elseif seq == n.seq then
 end
 
 if not repeated then
-	local last = n[EXPIRES] - ttl -- when it was heard of before
 	n[EXPIRES] = now + ttl
 	setlimits()
 	for _, c in ipairs(limits) do roll(c, now) end
 	cool()
-	shareslots(last)
+	shareslots()
 	giveback()
 	probe()
 	grant()
@@ -37,6 +36,6 @@ end
 local reply = string.format('%s %s %s 0 %s %.0f %.0f %.0f %s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
 	me, KEYS[1], seq, epoch, answer.granted, left(answer.valid), left(answer.again),
 	version == '' and '0' or version, asked ~= '' and asked ~= newasked and asked or '-', gen,
-	answer.probe, left(answer.probeends), answer.held + PAIR * (bye and 0 or min(capacity, slots)), left(answer.slots), count, #tellcools) ..
+	answer.probe, left(answer.probeends), answer.held, left(answer.slots), count, #tellcools) ..
 	table.concat(tellcools)
 if repeated then return reply end

@@ -5,17 +5,15 @@ local NODE = 17 -- numbers, of one that is not brief
 local NODEFORMAT = '<I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8I8'
 local EXPIRES, WANTS, GOT, ROUND, HAS, AT, TOLD, SLOTS, HELD, WANTSLOTS, GRANTED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 local COOLING, OPEN, YOURS, OTHER = 1, 2, 3, 4
-local PAIR = 2097152 -- 2^21: a field of two numbers is the first and so many times the second
 local TURNS = 1073741824 -- 2^30: what more of wants is says whose turn it is, and what for; see grants.lua
 
 -- Of the others: when the first is gone; how many want permits; by round, how many that
 -- want none got some, and how many all got; how many were told to come later, and until
 -- when one may yet come, for permits that it was refused before, or for more of what it
--- has just been granted; how many are kept for whose turn it is; whether there are slots, the
--- fewest that one says there are, and how many they hold; and who of them shares slots: what
--- he holds, wants, and needs at least, since when he waits, and his name.
+-- has just been granted; how many are kept for whose turn it is; whether there are slots, the fewest that one says there are, how
+-- many they hold, and those who want no more, and of those who do, what they want and hold.
 local earliest, asking, gets, gots, promised, expected, keeping = TOP, 0, {}, {}, 0, 0, 0
-local slotted, capacity, theirs, sharers = false, 1048576, 0, {}
+local slotted, capacity, theirs, content, wanters, lacking, having = false, 1048576, 0, 0, 0, {}, {}
 
 local mine = nodes[node]
 do
@@ -53,10 +51,14 @@ do
 					expected = max(expected, f + MOMENT)
 				end
 				if h > 0 or i > 0 or j > 0 then
-					local most, more = h % PAIR, j % PAIR
 					slotted, theirs = true, theirs + i
-					if most > 0 and most < capacity then capacity = most end
-					sharers[#sharers + 1] = {held = i, wants = more, needs = max(1, (j - more) / PAIR), waits = (h - most) / PAIR, name = name, alive = a}
+					if h > 0 and h < capacity then capacity = h end
+					if j > 0 then
+						wanters = wanters + 1
+						lacking[wanters], having[wanters] = j, i
+					else
+						content = content + i
+					end
 				end
 			end
 		else

@@ -32,8 +32,7 @@ local MEMBERSFORMAT, MEMBERS = '<I8I8I8I8I8I8I8I8I8I8I8', 11
 
 -- n:<node>: expires, wanted, got, round of got, open, granted at, and then, of one to
 -- which no more can be said, seq, granted, usable until. Of another: told to come at,
--- slots and 2^21 times the stamp since when it waits for some, held, slots wanted and 2^21
--- times the least, and the answer to seq: granted, usable until, come again
+-- slots, held, slots wanted, and the answer to seq: granted, usable until, come again
 -- at, held, slots until, probe, its end; then seq of 20 digits.
 local BRIEFFORMAT, BRIEF = '<I8I8I8I8I8I8I8I8I8', 9
 
