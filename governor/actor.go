@@ -9,7 +9,6 @@ import (
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor/internal/heap"
-	"github.com/flyball-go/flyball/governor/internal/sched"
 )
 
 // core is the governor without its type parameters. Its goroutine, the actor,
@@ -42,7 +41,6 @@ type core struct {
 	scopes   []*scope   // buffer for gate.news
 	msgs     []message  // buffer for door.take
 	dry      dry        // what waits for the pool
-	guests   sched.List // lanes whose first request is a guest that may not start yet
 	coming   int        // submissions that were taken from the door and have not arrived
 	hostAt   int64      // nothing starts before; 0: no such time
 	hostTold int64      // the hostAt that LimitRefused told of last
@@ -213,7 +211,7 @@ func (c *core) round(now int64) int64 {
 	if c.fresh = c.fresh[:0]; cap(c.fresh) > 1024 {
 		c.fresh = nil // a burst's buffer is not kept
 	}
-	c.counts(c.door.left(c.left, c.queue.Len() == 0))
+	c.door.left(c.left, c.queue.Len() == 0)
 	c.left = 0
 	c.moods()
 	next := min(c.timers.Next(), c.queue.NextTimed(), c.lineAt, due, c.stuck(now))

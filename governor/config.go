@@ -35,18 +35,19 @@ type Config[S comparable, C any] struct {
 	// start, or waits for nothing but a slot with no more others than there are slots, is
 	// let in. And what has been attempted, and comes back, is neither refused nor dropped.
 	// So it may be exceeded by a quarter, or by Workers if that is more, and by what runs
-	// then; when so many have come back, to wait out a backoff or to ask again, nobody is
-	// let in until one of them is done, but for those who wait in Do or Stream.
+	// then. Of a quarter no lane has more than it leaves: however many are let in of one,
+	// to pause then or to come back and ask again, there are some left for another.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is
 	// Block: Submit waits for room, or until its request has started or is done, which
-	// is in the queue meanwhile and is served as all others are. Do and Stream wait for
-	// the result anyway. Those who wait for room get it tenant by tenant in turn, and
-	// those of a tenant in their order, whatever their priority, weight and cost. Under
-	// the rules that drop some 1,024 requests more than MaxQueue may be there, just
-	// submitted; who is further ahead of the scheduler waits until it has dropped what is
-	// too much.
+	// is in the queue meanwhile and is served as all others are, as long as its lane has
+	// its part of the quarter that MaxQueue may be exceeded by; else it waits outside. Do
+	// and Stream wait for the result anyway. Those who wait for room get it tenant by
+	// tenant in turn, and those of a tenant in their order, whatever their priority,
+	// weight and cost. Under the rules that drop some 1,024 requests more than MaxQueue
+	// may be there, just submitted; who is further ahead of the scheduler waits until it
+	// has dropped what is too much.
 	Overflow Overflow
 
 	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each. A

@@ -4,7 +4,7 @@ import "container/list"
 
 // crowd is the guests of a full queue, whose submitters wait for room: those of a tenant
 // in their order, tenants in turn, so that one who floods the queue keeps no other out.
-// Whoever holds door.mu may use it; everything is O(1).
+// Whoever holds door.mu may use it; everything is O(1). The zero value is empty.
 type crowd struct {
 	of      map[*request]*blocked
 	tenants map[string]*queueOfTenant
@@ -17,20 +17,20 @@ type queueOfTenant struct {
 	queue  list.List     // of *blocked
 }
 
-// blocked is a submitter that waits for room, while its request is in the queue already.
+// blocked is a guest, and its submitter that waits for room.
 type blocked struct {
 	r      *request
-	room   chan struct{} // closed when it need not wait any more
+	placed bool          // it has one of door.places
+	room   chan struct{} // closed when the submitter need not wait any more
 	tenant *queueOfTenant
 	place  *list.Element // in tenant.queue
 }
 
-func newCrowd() *crowd {
-	return &crowd{of: make(map[*request]*blocked), tenants: make(map[string]*queueOfTenant)}
-}
-
 // join adds the submitter of r.
-func (c *crowd) join(r *request) *blocked {
+func (c *crowd) join(r *request, placed bool) *blocked {
+	if c.of == nil {
+		c.of, c.tenants = make(map[*request]*blocked), make(map[string]*queueOfTenant)
+	}
 	tenant := r.class.Load().tenant
 	t := c.tenants[tenant]
 	if t == nil {
@@ -38,36 +38,25 @@ func (c *crowd) join(r *request) *blocked {
 		t.turn = c.turns.PushBack(t)
 		c.tenants[tenant] = t
 	}
-	b := &blocked{r: r, room: make(chan struct{}), tenant: t}
+	b := &blocked{r: r, placed: placed, room: make(chan struct{}), tenant: t}
 	b.place = t.queue.PushBack(b)
 	c.of[r] = b
 	return b
 }
 
 // empty reports whether nobody waits.
-func (c *crowd) empty() bool { return c == nil || len(c.of) == 0 }
+func (c *crowd) empty() bool { return len(c.of) == 0 }
 
-// has reports whether the submitter of r waits.
-func (c *crowd) has(r *request) bool { return c.of[r] != nil }
-
-// next lets the one go whose turn it is, and returns its request.
-func (c *crowd) next() *request {
+// next lets the one go whose turn it is.
+func (c *crowd) next() *blocked {
 	t := c.turns.Front().Value.(*queueOfTenant)
 	c.turns.MoveToBack(t.turn)
 	b := t.queue.Front().Value.(*blocked)
 	c.letGo(b)
-	return b.r
+	return b
 }
 
-// part lets the submitter of r go, and reports whether it did wait.
-func (c *crowd) part(r *request) bool {
-	b := c.of[r]
-	if b != nil {
-		c.letGo(b)
-	}
-	return b != nil
-}
-
+// letGo lets the submitter of b go.
 func (c *crowd) letGo(b *blocked) {
 	t := b.tenant
 	t.queue.Remove(b.place)

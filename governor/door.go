@@ -1,9 +1,11 @@
 package governor
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // door is the fan-in: the only way to the actor. It is a list and not a Go
@@ -19,12 +21,10 @@ type door struct {
 	seq        atomic.Uint64 // the number of the last request; for those of the inbox raised under mu, so that it is in order
 	waiting    int           // accepted requests that have not started, but for guests: what MaxQueue bounds
 	most       int
-	slots      int        // not changed
-	overflow   Overflow   // not changed
-	blocked    *crowd     // the guests, and their submitters that wait for room; nil until one does
-	extra      int        // of those that came as guests: which have started, and are not done
-	holds      bool       // the actor holds guests back; see mayStart
-	counted    []*request // guests that count now, while it does
+	slots      int      // not changed
+	overflow   Overflow // not changed
+	blocked    crowd    // the guests, and their submitters that wait for room
+	places     places   // of guests
 	closed     bool
 	word       *word
 	common     *common // what all of a Group may have waiting; nil: no such bound
@@ -58,8 +58,8 @@ const mostAhead = 1024
 // fills the queue, and may be paused for hours, is not in its way, and the actor sees what
 // it waits for and for how long. But it does not count in waiting, and its submitter is
 // kept until it counts, starts or is done: that is what kept is for; who waits for the
-// result anyway, as Do does, is not. So the guests are bounded by the goroutines of those
-// who submit, and those that have started by mayStart.
+// result anyway, as Do does, is not. Guests are bounded by places, or, of those of Do, by
+// the goroutines that wait; for a place a submitter waits outside.
 //
 // Under Reject, and for a closure's own Submit, for which nobody may wait, the actor says
 // whether it may stay; see squeeze. Under the rules that drop the actor comes after to make
@@ -85,24 +85,61 @@ func (d *door) enter(r *request) (kept *blocked, err error) {
 		d.mu.Lock()
 	}
 	defer d.mu.Unlock()
-	guest := d.overflow == Block && d.full()
-	if err := d.add(r, guest); err != nil || !guest {
+	switch {
+	case d.overflow != Block || !d.full():
+		return nil, d.add(r, false)
+	case awaited:
+		_, err = d.invite(r, false)
 		return nil, err
 	}
-	if d.blocked == nil {
-		d.blocked = newCrowd()
+	if key := placeKey(r); d.places.queued(&key) || !d.places.free(&key, d.spare()) {
+		if err := d.waitOutside(r, &key); err != nil {
+			return nil, err
+		}
+		if !d.full() {
+			return nil, d.add(r, false)
+		}
 	}
-	if kept = d.blocked.join(r); awaited {
-		kept = nil
+	return d.invite(r, true)
+}
+
+// waitOutside waits until there is room, or a place for a lane of key, which nobody has
+// taken before r has. The caller holds mu, which is not held meanwhile.
+func (d *door) waitOutside(r *request, key *laneKey) error {
+	o := d.places.join(key)
+	d.mu.Unlock()
+	err := r.abide(o.let)
+	d.mu.Lock()
+	d.places.leave(o)
+	if o.room {
+		d.waiting--
 	}
-	return kept, nil
+	if o.placed {
+		d.places.giveBack(key)
+	}
+	if err != nil {
+		d.leave(0) // it is the next one's
+	}
+	return err
+}
+
+// invite puts r into the inbox as a guest, which takes a place if it is placed. The caller
+// holds mu.
+func (d *door) invite(r *request, placed bool) (*blocked, error) {
+	if err := d.add(r, true); err != nil {
+		return nil, err
+	}
+	if placed {
+		key := placeKey(r)
+		d.places.take(&key)
+	}
+	return d.blocked.join(r, placed), nil
 }
 
 // full reports whether who comes now has to wait for room. The caller holds mu.
 func (d *door) full() bool { return d.waiting >= d.most && !d.closed }
 
-// spare is how many requests there may be beyond MaxQueue that came when it was reached.
-// The caller holds mu.
+// spare is how many places there are beyond MaxQueue. The caller holds mu.
 func (d *door) spare() int { return max(d.slots, d.most/4) }
 
 // add puts r into the inbox, and counts it unless it is a guest. The caller holds mu.
@@ -129,71 +166,80 @@ func (d *door) add(r *request, guest bool) error {
 	return nil
 }
 
-// mayStart reports whether r, which came as a guest, may start, after which its submitter
-// is let go: one that then comes back, to be repeated or to ask again, may wait for hours.
-// So no more than spare of those may be there at once. It goes by itself if its submitter
-// stays, or when it counts. Otherwise the actor is woken when one of those is done.
-func (d *door) mayStart(r *request) bool {
-	awaited := r.task.awaited()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if awaited || d.extra < d.spare() || !d.blocked.has(r) {
-		return true
+// abide waits outside, as long as r can still start.
+func (r *request) abide(let <-chan struct{}) error {
+	var by time.Time
+	var late <-chan time.Time
+	if r.flags&(dated|ctxDeadline) == dated {
+		by = r.core().gate.time(r.startBy())
+		timer := time.NewTimer(time.Until(by))
+		defer timer.Stop()
+		late = timer.C
 	}
-	d.holds = true
-	return false
+	select {
+	case <-let:
+		return nil
+	case <-r.ctx.Done():
+		return &CanceledError{Cause: context.Cause(r.ctx), ctx: r.ctx.Err()}
+	case <-late:
+		return &LateError{By: by}
+	}
 }
 
 // parts lets the submitter of r go, which came as a guest and starts now, or is done, and
-// reports whether r did not count yet. extra says that it is one of those that mayStart
-// bounds from now on, until over.
-func (d *door) parts(r *request, extra bool) bool {
+// reports whether r did not count yet, and whether it keeps its place until over.
+func (d *door) parts(r *request, starts bool) (guest, placed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.blocked.part(r) {
-		return false
+	b := d.blocked.of[r]
+	if b == nil {
+		return false, false
 	}
-	if extra {
-		d.extra++
+	d.blocked.letGo(b)
+	if b.placed && !starts {
+		d.placeBack(r)
 	}
-	return true
+	return true, b.placed && starts
 }
 
-// over is for one of those that is done, and reports whether the actor must be woken.
-func (d *door) over() bool {
+// over gives the place back of one that came as a guest, has started, and is done.
+func (d *door) over(r *request) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.extra--
-	return d.holds
+	d.placeBack(r)
+	d.mu.Unlock()
 }
 
-// mayStartMore reports whether a further guest may start. more says that some are held.
-func (d *door) mayStartMore(more bool) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.holds = more
-	return d.extra < d.spare()
+// placeBack gives the place of r back. The caller holds mu.
+func (d *door) placeBack(r *request) {
+	key := placeKey(r)
+	d.places.giveBack(&key)
+	d.places.letIn(d.spare())
 }
 
-// leave makes room for n requests. The guests that get it count from now on, also in what
-// a Group may have waiting, which they were not asked about. The caller holds mu.
+// leave makes room for n requests: for guests, which count from now on, also in what a
+// Group may have waiting, about which they were not asked; then for who waits outside. The
+// caller holds mu.
 func (d *door) leave(n int) {
 	d.waiting -= n
-	for !d.blocked.empty() && d.waiting < d.most {
+	for d.waiting < d.most && !d.blocked.empty() {
 		d.waiting++
 		d.common.leave(-1)
-		if r := d.blocked.next(); d.holds {
-			d.counted = append(d.counted, r)
+		if b := d.blocked.next(); b.placed {
+			key := placeKey(b.r)
+			d.places.giveBack(&key)
 		}
 	}
+	for d.waiting < d.most && d.places.letOne() {
+		d.waiting++
+	}
+	d.places.letIn(d.spare())
 }
 
 // left makes room for n requests that wait no more; negative: that wait again.
-// rest says that no request is in a lane. It returns guests that may be held back and
-// count now.
-func (d *door) left(n int, rest bool) (counted []*request) {
+// rest says that no request is in a lane.
+func (d *door) left(n int, rest bool) {
 	if n == 0 && !(rest && d.word.v.Load()&waitsBit != 0) {
-		return nil
+		return
 	}
 	d.common.leave(n)
 	d.mu.Lock()
@@ -202,8 +248,6 @@ func (d *door) left(n int, rest bool) (counted []*request) {
 	if rest && !d.returning() && d.waiting < d.most { // what waits out a backoff fills the queue, too
 		d.word.rests()
 	}
-	counted, d.counted = d.counted, nil
-	return counted
 }
 
 // returning reports whether a request is on its way back. The caller holds mu.
@@ -254,6 +298,9 @@ func (d *door) close() {
 	defer d.mu.Unlock()
 	d.closed = true
 	d.word.shut()
+	for d.places.letOne() {
+		d.waiting++ // it finds the door closed
+	}
 }
 
 // newest returns the number of the request submitted last.
@@ -266,14 +313,12 @@ func (d *door) limits() (most, spare int) {
 	return d.most, d.spare()
 }
 
-// resize changes MaxQueue, and returns what left does.
-func (d *door) resize(most int) (counted []*request) {
+// resize changes MaxQueue.
+func (d *door) resize(most int) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.most = most
 	d.leave(0)
-	counted, d.counted = d.counted, nil
-	return counted
+	d.mu.Unlock()
 }
 
 // empty reports whether no request is left for the actor to take. Commands do not

@@ -16,10 +16,10 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	case n == 0:
 		count = &c.count.dropped
 	}
-	if err != ErrAbandoned { // else its attempt goes on
+	if !own || err != ErrAbandoned { // else its attempt goes on
 		c.repeated(r)
-		if r.place&asExtra != 0 && c.door.over() {
-			c.wakeUp()
+		if r.place&asPlaced != 0 {
+			c.door.over(r)
 		}
 	}
 	if own && err != nil && r.State() != Done { // else it was abandoned, which has been told

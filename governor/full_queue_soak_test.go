@@ -204,11 +204,11 @@ func (s *crush) settle(name string) {
 	if d.waiting != 0 || d.inbox != 0 || d.head != nil || !d.blocked.empty() {
 		s.t.Errorf("%s: %d waiting, %d in the inbox, somebody blocked: %t", name, d.waiting, d.inbox, !d.blocked.empty())
 	}
-	if b := d.blocked; b != nil && (len(b.tenants) != 0 || b.turns.Len() != 0) {
+	if b := &d.blocked; len(b.tenants) != 0 || b.turns.Len() != 0 {
 		s.t.Errorf("%s: %d tenants have turns, %d are in turn", name, len(b.tenants), b.turns.Len())
 	}
-	if d.extra != 0 || d.counted != nil || !g.guests.Empty() {
-		s.t.Errorf("%s: %d extra, %d count", name, d.extra, len(d.counted))
+	if p := &d.places; p.taken != 0 || len(p.by) != 0 || len(p.lines) != 0 || len(p.tenants) != 0 || p.turns.Len() != 0 {
+		s.t.Errorf("%s: %d places of %d lanes are taken, %d lanes wait outside", name, p.taken, len(p.by), len(p.lines))
 	}
 	if n := d.word.queued(); n != 0 {
 		s.t.Errorf("%s: %d are queued", name, n)

@@ -97,6 +97,9 @@ func (c *core) sift(now int64) {
 			return
 		}
 		sc := l.scopes()
+		if c.queue.Join(&l.sched, &sc) { // as pump has it
+			continue
+		}
 		st, until := c.gate.look(now, &sc)
 		if st == nil {
 			return
@@ -123,37 +126,4 @@ func (c *core) overflown(v *request, err error) {
 	c.count.overflow.Add(1)
 	c.emit(event.Event{Kind: event.Overflow, Request: v.seq, Err: err})
 	c.drop(v, c.stopError(v, err))
-}
-
-// holdBack takes l out of turn, whose first request came as a guest, if that may not start;
-// see door.mayStart.
-func (c *core) holdBack(l *lane, r *request) bool {
-	if c.door.mayStart(r) {
-		return false
-	}
-	c.queue.Park(&l.sched, &c.guests)
-	return true
-}
-
-// tryGuest puts a lane back in turn that was held back, if a guest may start, and reports
-// whether there was one.
-func (c *core) tryGuest() bool {
-	if c.guests.Empty() || !c.door.mayStartMore(true) {
-		return false
-	}
-	c.queue.WakeFirst(&c.guests)
-	if c.guests.Empty() {
-		c.door.mayStartMore(false)
-	}
-	return true
-}
-
-// counts has guests tried that count now.
-func (c *core) counts(guests []*request) {
-	for _, r := range guests {
-		if r.is(inLane) {
-			c.queue.Wake(&r.lane().sched)
-			c.behind = true // there may be something to be started
-		}
-	}
 }

@@ -34,7 +34,6 @@ func (c *core) pump(now int64, most int) {
 		switch {
 		case l != nil:
 			c.serve(l, now)
-		case !full && c.tryGuest():
 		case full:
 			return // whoever has just started in a line has not come back to it
 		case !c.queue.TryLines(now):
@@ -49,9 +48,6 @@ func (c *core) serve(l *lane, now int64) {
 	r, sc := l.first(), l.scopes()
 	if err := r.cause(); err != nil {
 		c.cancel(r)
-		return
-	}
-	if r.place&asGuest != 0 && c.holdBack(l, r) {
 		return
 	}
 	var ls lease

@@ -261,14 +261,16 @@ func (c *core) leave(r *request, starts bool) {
 
 // goes undoes what r counts that waits no more. If it comes back it counts as all others.
 func (c *core) goes(r *request, starts bool) {
-	guest := r.place&asGuest != 0
+	guest, placed := r.place&asGuest != 0, false
 	r.place &^= asGuest
-	extra := guest && starts && !r.task.awaited()
+	if guest {
+		guest, placed = c.door.parts(r, starts)
+	}
 	switch {
-	case !guest || !c.door.parts(r, extra):
+	case !guest:
 		c.left++
-	case extra:
-		r.place |= asExtra
+	case placed:
+		r.place |= asPlaced
 	}
 }
 

@@ -73,8 +73,8 @@ func Report(ctx context.Context, quotas ...throttle.Quota) error {
 // too: what is charged on top for the starts that follow, what is given back for the
 // next one, and for more of them as far as others have had what it was charged.
 //
-// What is charged on top may have to be waited for by those who come later, but not for
-// longer than Config.MaxCooldown where the limit has a rate. Among tenants
+// What is charged on top may have to be waited for by those who come later, but for each
+// call not for longer than Config.MaxCooldown where the limit has a rate. Among tenants
 // one call counts at most as a thousand of those whose cost was told, or a thousand times
 // what was asked for. More is clamped, and an event says so.
 //
@@ -285,8 +285,7 @@ func (g *gate) settleUp(now int64, a *attempt) {
 		key, cost, u := sc[l.Per].Key, l.of(int(a.cost)), l.of(used)
 		if r, ok := l.Limiter.(limiter.Rater); ok && u > cost {
 			if rate := r.Rate(t, key); rate > 0 {
-				owed := min(l.Limiter.Wait(t, key, 1), a.core.maxCooldown) // by others that ran at the same time
-				if most := float64(cost) + rate*(a.core.maxCooldown-owed).Seconds(); float64(u) > most {
+				if most := float64(cost) + rate*a.core.maxCooldown.Seconds(); float64(u) > most {
 					u = int(most)
 					a.core.clampedCost(sc[l.Per], a.core.maxCooldown)
 				}

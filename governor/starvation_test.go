@@ -208,7 +208,7 @@ func TestWhatComesBackDoesNotFillTheQueueWithoutBound(t *testing.T) {
 				time.Sleep(30 * time.Second)
 				limit := most + most/4 + workers
 				n := g.Stats().Queued
-				if least := most + most/4; n < least || n > limit+1 {
+				if least := most + most/8; n < least || n > limit+1 {
 					t.Errorf("%d wait, want %d to %d, and whose submitter waits", n, least, limit)
 				}
 				if rule == governor.Block && in > limit {

@@ -233,9 +233,6 @@ func (s *Scheduler) WakeAll(q *List) {
 	}
 }
 
-// WakeFirst puts the lane back in turn that is in q, which is not empty, for longest.
-func (s *Scheduler) WakeFirst(q *List) { s.Wake(q.first()) }
-
 // Tick puts the lanes back whose time has come, in the order in which they began
 // to wait: a heap would let the same ones go first again and again.
 func (s *Scheduler) Tick(now int64) {

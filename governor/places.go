@@ -1,0 +1,165 @@
+package governor
+
+import "container/list"
+
+// places are those of guests beyond MaxQueue, taken when one comes until it counts or ends
+// or, if it starts before, until it is done: it may come back, to be repeated or to ask
+// again, and wait for hours when its submitter has long gone.
+//
+// No lane has more of them than are left. So a lane that is flooded, and pauses or polls,
+// takes half of them, two lanes take two thirds, and there is always one for a lane more
+// (dynamic thresholds, as of Choudhury and Hahne, 1998). Who finds none for its lane waits
+// outside, in order; tenants, and the lanes of each, get places, or room in the queue, in
+// turn.
+//
+// Whoever holds door.mu may use it. Everything is O(1). The zero value has all places free.
+type places struct {
+	taken   int
+	by      map[laneKey]int // of those, what lanes have
+	lines   map[laneKey]*outside
+	tenants map[string]*outsideTenant
+	turns   list.List // of *outsideTenant
+}
+
+// outsideTenant is the lanes of a tenant for which somebody waits outside.
+type outsideTenant struct {
+	tenant string
+	turn   *list.Element // in places.turns
+	lanes  list.List     // of *outside, in turn
+}
+
+// outside is who waits for a place of one lane.
+type outside struct {
+	key    laneKey
+	tenant *outsideTenant
+	turn   *list.Element // in tenant.lanes
+	line   list.List     // of *outsider
+}
+
+// outsider is a submitter that waits outside.
+type outsider struct {
+	of     *outside
+	at     *list.Element // in of.line; nil when it has been let in
+	let    chan struct{} // closed when it is let in
+	room   bool          // there is room for it, which counts in door.waiting
+	placed bool          // it has a place
+}
+
+// placeKey is the lane whose place r has, also when it comes back and keeps its slot.
+func placeKey(r *request) laneKey {
+	key := r.class.Load().laneKey
+	key.kept = false
+	return key
+}
+
+// free reports whether there is a place of so many for the lane of key.
+func (p *places) free(key *laneKey, all int) bool { return p.by[*key] < all-p.taken }
+
+func (p *places) take(key *laneKey) {
+	if p.by == nil {
+		p.by = make(map[laneKey]int)
+	}
+	p.taken++
+	p.by[*key]++
+}
+
+// giveBack undoes take.
+func (p *places) giveBack(key *laneKey) {
+	p.taken--
+	if p.by[*key]--; p.by[*key] == 0 {
+		delete(p.by, *key)
+	}
+}
+
+// queued reports whether others wait for a place of the lane of key.
+func (p *places) queued(key *laneKey) bool { return p.lines[*key] != nil }
+
+// join adds who waits for a place of the lane of key.
+func (p *places) join(key *laneKey) *outsider {
+	q := p.lines[*key]
+	if q == nil {
+		if p.lines == nil {
+			p.lines, p.tenants = make(map[laneKey]*outside), make(map[string]*outsideTenant)
+		}
+		t := p.tenants[key.tenant]
+		if t == nil {
+			t = &outsideTenant{tenant: key.tenant}
+			t.turn = p.turns.PushBack(t)
+			p.tenants[key.tenant] = t
+		}
+		q = &outside{key: *key, tenant: t}
+		q.turn = t.lanes.PushBack(q)
+		p.lines[*key] = q
+	}
+	o := &outsider{of: q, let: make(chan struct{})}
+	o.at = q.line.PushBack(o)
+	return o
+}
+
+// leave takes o out, unless it has been let in.
+func (p *places) leave(o *outsider) {
+	if o.at == nil {
+		return
+	}
+	q := o.of
+	q.line.Remove(o.at)
+	o.at = nil
+	if q.line.Len() > 0 {
+		return
+	}
+	delete(p.lines, q.key)
+	t := q.tenant
+	if t.lanes.Remove(q.turn); t.lanes.Len() == 0 {
+		p.turns.Remove(t.turn)
+		delete(p.tenants, t.tenant)
+	}
+}
+
+// next returns the line whose turn it is, nil when nobody waits outside.
+func (p *places) next() *outside {
+	first := p.turns.Front()
+	if first == nil {
+		return nil
+	}
+	p.turns.MoveToBack(first)
+	lanes := &first.Value.(*outsideTenant).lanes
+	turn := lanes.Front()
+	lanes.MoveToBack(turn)
+	return turn.Value.(*outside)
+}
+
+// letOne lets the next one in to whom there is room, and reports whether there was one.
+func (p *places) letOne() bool {
+	q := p.next()
+	if q == nil {
+		return false
+	}
+	o := q.line.Front().Value.(*outsider)
+	p.leave(o)
+	o.room = true
+	close(o.let)
+	return true
+}
+
+// mostLooks is how many lanes are looked at for a place that is given back. One of those
+// that have fewer than others comes soon enough.
+const mostLooks = 16
+
+// letIn lets those in, in turn, for whose lanes there are places of so many.
+func (p *places) letIn(all int) {
+	for looks := mostLooks; looks > 0 && p.taken < all; looks-- {
+		q := p.next()
+		if q == nil {
+			return
+		}
+		if !p.free(&q.key, all) {
+			continue
+		}
+		o := q.line.Front().Value.(*outsider)
+		p.leave(o)
+		p.take(&q.key)
+		o.placed = true
+		close(o.let)
+		looks = mostLooks
+	}
+}
