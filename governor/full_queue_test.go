@@ -482,14 +482,14 @@ func TestAFullQueueGetsOverAnOutage(t *testing.T) {
 			}
 			return 1, nil
 		})
-		done := 0
+		var done atomic.Int64
 		for range 200 {
-			go func() { governor.Submit(t.Context(), g, "", fn).Result(t.Context()); done++ }()
+			go func() { governor.Submit(t.Context(), g, "", fn).Result(t.Context()); done.Add(1) }()
 			synctest.Wait()
 		}
 		time.Sleep(time.Hour)
-		if s := g.Stats(); done != 200 {
-			t.Errorf("%d of 200 are done, %d wait, %d in flight", done, s.Queued, s.InFlight)
+		if s := g.Stats(); done.Load() != 200 {
+			t.Errorf("%d of 200 are done, %d wait, %d in flight", done.Load(), s.Queued, s.InFlight)
 		}
 	})
 }
@@ -546,6 +546,7 @@ func TestWhatIsRefusedLeavesTheOrderOfThoseThatPause(t *testing.T) {
 		}
 		governor.Submit(t.Context(), forTenant(g, "q"), "s", sleep(0))
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if order != "012345" {
 			t.Errorf("order %s", order)
 		}
