@@ -7,12 +7,13 @@ import "container/list"
 // again, and wait for hours when its submitter has long gone.
 //
 // No lane has more of them than are left. So a lane that is flooded, and pauses or polls,
-// takes half of them, two lanes take two thirds, and there is always one for a lane more
+// takes half of them, two lanes take two thirds, and the last goes to a lane that has none
 // (dynamic thresholds, as of Choudhury and Hahne, 1998). Who finds none for its lane waits
 // outside, in order; tenants, and the lanes of each, get places, or room in the queue, in
 // turn.
 //
-// Whoever holds door.mu may use it. Everything is O(1). The zero value has all places free.
+// Whoever holds door.mu may use it. Everything is O(1) but letIn, which may look at as many
+// lanes as there are places. The zero value has all places free.
 type places struct {
 	taken   int
 	by      map[laneKey]int // of those, what lanes have
@@ -115,51 +116,50 @@ func (p *places) leave(o *outsider) {
 	}
 }
 
-// next returns the line whose turn it is, nil when nobody waits outside.
-func (p *places) next() *outside {
-	first := p.turns.Front()
-	if first == nil {
-		return nil
+// next returns the first line in turn for which ok, nil if there is none.
+func (p *places) next(ok func(*outside) bool) *outside {
+	for range p.turns.Len() {
+		t := p.turns.Front()
+		p.turns.MoveToBack(t)
+		lanes := &t.Value.(*outsideTenant).lanes
+		for range lanes.Len() {
+			turn := lanes.Front()
+			lanes.MoveToBack(turn)
+			if q := turn.Value.(*outside); ok(q) {
+				return q
+			}
+		}
 	}
-	p.turns.MoveToBack(first)
-	lanes := &first.Value.(*outsideTenant).lanes
-	turn := lanes.Front()
-	lanes.MoveToBack(turn)
-	return turn.Value.(*outside)
+	return nil
 }
 
 // letOne lets the next one in to whom there is room, and reports whether there was one.
 func (p *places) letOne() bool {
-	q := p.next()
+	q := p.next(func(*outside) bool { return true })
 	if q == nil {
 		return false
 	}
-	o := q.line.Front().Value.(*outsider)
-	p.leave(o)
-	o.room = true
-	close(o.let)
+	p.let(q).room = true
 	return true
 }
 
-// mostLooks is how many lanes are looked at for a place that is given back. One of those
-// that have fewer than others comes soon enough.
-const mostLooks = 16
-
-// letIn lets those in, in turn, for whose lanes there are places of so many.
+// letIn lets those in, in turn, for whose lanes there are places of so many. It looks at
+// lanes in vain that have places already, and at no other.
 func (p *places) letIn(all int) {
-	for looks := mostLooks; looks > 0 && p.taken < all; looks-- {
-		q := p.next()
+	for p.taken < all {
+		q := p.next(func(q *outside) bool { return p.free(&q.key, all) })
 		if q == nil {
 			return
 		}
-		if !p.free(&q.key, all) {
-			continue
-		}
-		o := q.line.Front().Value.(*outsider)
-		p.leave(o)
 		p.take(&q.key)
-		o.placed = true
-		close(o.let)
-		looks = mostLooks
+		p.let(q).placed = true
 	}
+}
+
+// let lets the first of q in.
+func (p *places) let(q *outside) *outsider {
+	o := q.line.Front().Value.(*outsider)
+	p.leave(o)
+	close(o.let)
+	return o
 }
