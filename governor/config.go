@@ -34,15 +34,15 @@ type Config[S comparable, C any] struct {
 	// for a limit of its own, keeps nobody else out when it fills the queue: what could
 	// start, or waits for nothing but a slot with no more others than there are slots, is
 	// let in. And what has been attempted, and comes back, is neither refused nor dropped.
-	// So it may be exceeded by a quarter, or by Workers if that is more, and by what runs
-	// then. Of a quarter no lane has more than it leaves: however many are let in of one,
-	// to pause then or to come back and ask again, there are some left for another.
+	// So it may be exceeded by a quarter, or by twice Workers if that is more, and by what
+	// runs then. Of these places no lane has more than it leaves: however many are let in
+	// of one, to pause then or to come back and ask again, there are some for another.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is
 	// Block: Submit waits for room, or until its request has started or is done, which
 	// is in the queue meanwhile and is served as all others are, as long as its lane has
-	// its part of the quarter that MaxQueue may be exceeded by; else it waits outside. Do
+	// its part of the places that there are beyond MaxQueue; else it waits outside. Do
 	// and Stream wait for the result anyway. Those who wait for room get it tenant by
 	// tenant in turn, and those of a tenant in their order, whatever their priority,
 	// weight and cost. Under the rules that drop some 1,024 requests more than MaxQueue

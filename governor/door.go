@@ -97,7 +97,10 @@ func (d *door) enter(r *request) (kept *blocked, err error) {
 			return nil, err
 		}
 		if !d.full() {
-			return nil, d.add(r, false)
+			if err = d.add(r, false); err != nil {
+				d.leave(0) // the room is the next one's
+			}
+			return nil, err
 		}
 	}
 	return d.invite(r, true)
@@ -139,8 +142,9 @@ func (d *door) invite(r *request, placed bool) (*blocked, error) {
 // full reports whether who comes now has to wait for room. The caller holds mu.
 func (d *door) full() bool { return d.waiting >= d.most && !d.closed }
 
-// spare is how many places there are beyond MaxQueue. The caller holds mu.
-func (d *door) spare() int { return max(d.slots, d.most/4) }
+// spare is how many places there are beyond MaxQueue. What runs has one, too: half of
+// them, which a lane may have, are enough for all slots. The caller holds mu.
+func (d *door) spare() int { return max(2*d.slots, d.most/4) }
 
 // add puts r into the inbox, and counts it unless it is a guest. The caller holds mu.
 func (d *door) add(r *request, guest bool) error {

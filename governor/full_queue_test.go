@@ -50,9 +50,9 @@ func TestSubmitToAFullQueueReturnsWhenItsRequestStarts(t *testing.T) {
 // waits outside until one of those is done, or there is room; but for a Do, who stays.
 func TestWhatComesBackToAFullQueueKeepsOthersOutside(t *testing.T) {
 	filled(t, func(c *governor.PlainConfig) {}, func(t *testing.T, g *governor.Plain) {
-		poll := func() *governor.Request[int] {
+		poll := func(tenant string) *governor.Request[int] {
 			polls := 0
-			r := governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
+			r := governor.Submit(t.Context(), forTenant(g, tenant), "", governor.Func(func(context.Context) (int, error) {
 				if polls++; polls == 1 {
 					return 0, governor.Again(time.Minute)
 				}
@@ -61,7 +61,8 @@ func TestWhatComesBackToAFullQueueKeepsOthersOutside(t *testing.T) {
 			synctest.Wait()
 			return r
 		}
-		job := poll()
+		poll("f")
+		job := poll("b")
 		start := time.Now()
 		submit := func(ctx context.Context, ask governor.Ask, is error, at time.Duration) {
 			t.Helper()
@@ -91,8 +92,9 @@ func TestWhatComesBackToAFullQueueKeepsOthersOutside(t *testing.T) {
 		synctest.Wait()
 		start = time.Now()
 		submit(t.Context(), governor.Ask{}, nil, 0)
-		poll()
-		time.AfterFunc(time.Second, func() { g.SetMaxQueue(7) })
+		poll("f")
+		poll("b")
+		time.AfterFunc(time.Second, func() { g.SetMaxQueue(8) })
 		submit(t.Context(), governor.Ask{}, nil, time.Second)
 		ctx, cancel = context.WithCancel(t.Context())
 		governor.Submit(ctx, forTenant(g, "a"), "", sleep(0))
@@ -398,8 +400,8 @@ func TestWhatStartsFromAFullQueueAndComesBackIsBounded(t *testing.T) {
 		synctest.Wait()
 		g.Resume()
 		time.Sleep(time.Second)
-		if n := left.Load(); n < 5 || n > 7 { // one may start before the last one is back
-			t.Errorf("%d have left Submit, want four, one more, and one or two that ran", n)
+		if n := left.Load(); n < 6 || n > 8 { // one may start before the last one is back
+			t.Errorf("%d have left Submit, want four, two more, and one or two that ran", n)
 		}
 	})
 }
@@ -550,5 +552,58 @@ func TestWhatIsRefusedLeavesTheOrderOfThoseThatPause(t *testing.T) {
 		if order != "012345" {
 			t.Errorf("order %s", order)
 		}
+	})
+}
+
+// Half of the places are enough for all slots.
+func TestAFullQueueLeavesNoSlotIdle(t *testing.T) {
+	filled(t, func(c *governor.PlainConfig) { c.Workers = 8 }, func(t *testing.T, g *governor.Plain) {
+		start := time.Now()
+		var running atomic.Int64
+		all := make(chan struct{})
+		var rs []*governor.Request[int]
+		for range 8 {
+			rs = append(rs, governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
+				if running.Add(1) == 8 {
+					close(all)
+				}
+				<-all // they need each other
+				return 0, nil
+			})))
+		}
+		for _, r := range rs {
+			<-r.Done()
+		}
+		since(t, "they were done", start, time.Now(), 0)
+	})
+}
+
+// However many lanes wait outside, and have their part.
+func TestAFreePlaceGoesToALaneThatHasNone(t *testing.T) {
+	filled(t, func(c *governor.PlainConfig) { c.MaxQueue = 100 }, func(t *testing.T, g *governor.Plain) {
+		const lanes = 25 // places beyond 100
+		var leave context.CancelFunc
+		for _, outside := range []bool{false, true} {
+			for i := range lanes {
+				if outside && i == lanes-1 {
+					break // of this lane one leaves
+				}
+				name := fmt.Sprint("p", i)
+				g.Learn(throttle.Signal{Scope: tenant(name), Delay: time.Hour})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if !outside {
+					leave = cancel
+				}
+				go governor.Submit(ctx, forTenant(g, name), "", sleep(0))
+				synctest.Wait()
+			}
+		}
+		start := time.Now()
+		time.AfterFunc(time.Second, leave)
+		if _, err := governor.Submit(t.Context(), forTenant(g, "healthy"), "", sleep(0)).Result(t.Context()); err != nil {
+			t.Error(err)
+		}
+		since(t, "it was done", start, time.Now(), time.Second)
 	})
 }
