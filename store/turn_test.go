@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,8 +146,8 @@ func TestWhatIsNeverToBeHadIsNotWanted(t *testing.T) {
 			return sh
 		}
 		old := at(1, bucket)
-		woken := 0
-		old.OnChange(func() { woken++ })
+		var woken atomic.Int64
+		old.OnChange(func() { woken.Add(1) })
 		for range 40 { // until there are not so many
 			if wait := old.Wait(time.Now(), "", 20); wait == 0 {
 				old.Take(time.Now(), "", 20)
@@ -159,7 +160,7 @@ func TestWhatIsNeverToBeHadIsNotWanted(t *testing.T) {
 		lowered.Burst = 10
 		at(2, lowered).Wait(time.Now(), "", 1)
 		time.Sleep(time.Second)
-		was := woken
+		was := woken.Load()
 		if wait := old.Wait(time.Now(), "", 20); wait != limiter.Never || was == 0 {
 			t.Errorf("20 of a Burst of 10 are to be had in %v, after %d words", wait, was)
 		}
