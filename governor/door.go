@@ -92,14 +92,13 @@ func (d *door) enter(r *request) (kept *blocked, err error) {
 		_, err = d.invite(r, false)
 		return nil, err
 	}
-	if key := placeKey(r); d.places.queued(&key) || !d.places.free(&key, d.spare()) {
+	if key := placeKey(r); !d.places.free(&key, d.spare()) { // as it is while others of its lane wait outside
 		if err := d.waitOutside(r, &key); err != nil {
 			return nil, err
 		}
 		if !d.full() {
-			if err = d.add(r, false); err != nil {
-				d.leave(0) // the room is the next one's
-			}
+			err = d.add(r, false)
+			d.leave(0) // its place, or the room that a Group has none for, is the next one's
 			return nil, err
 		}
 	}

@@ -101,6 +101,10 @@ func TestWhatComesBackToAFullQueueKeepsOthersOutside(t *testing.T) {
 		start = time.Now()
 		time.AfterFunc(time.Second, cancel)
 		submit(t.Context(), governor.Ask{}, nil, time.Second)
+		start = time.Now()
+		time.AfterFunc(time.Second, func() { g.Shutdown(context.Background()) })
+		governor.Submit(t.Context(), forTenant(g, "a"), "", sleep(0))
+		submit(t.Context(), governor.Ask{}, governor.ErrClosed, time.Second)
 	})
 }
 

@@ -72,9 +72,6 @@ func (p *places) giveBack(key *laneKey) {
 	}
 }
 
-// queued reports whether others wait for a place of the lane of key.
-func (p *places) queued(key *laneKey) bool { return p.lines[*key] != nil }
-
 // join adds who waits for a place of the lane of key.
 func (p *places) join(key *laneKey) *outsider {
 	q := p.lines[*key]
