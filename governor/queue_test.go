@@ -348,9 +348,8 @@ func TestNobodyWhoCannotStartInTimeIsKeptForTheBreaker(t *testing.T) {
 	}, func(t *testing.T, g *governor.Plain) {
 		start := time.Now()
 		by := func(d time.Duration) *governor.Plain { return g.With(governor.Ask{StartBy: start.Add(d)}) }
-		for _, err := range []error{errors.New("503"), nil} {
-			governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { time.Sleep(time.Second); return 0, err }))
-		}
+		governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) { time.Sleep(time.Second); return 0, errors.New("503") }))
+		governor.Submit(t.Context(), g, "", sleep(1500*time.Millisecond))
 		first := governor.Submit(t.Context(), g, "", sleep(0))
 		late := governor.Submit(t.Context(), by(10*time.Second), "", sleep(0))
 		soon := governor.Submit(t.Context(), by(61*time.Second), "", sleep(0))
