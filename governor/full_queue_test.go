@@ -184,9 +184,23 @@ func TestAFullQueueTakesWhatWaitsForSlotsAlone(t *testing.T) {
 	}
 }
 
+// failsFor has the pool open no connection for a selector.
+func failsFor(c *governor.Config[string, *conn], down string) {
+	open := c.Pool.Open
+	c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+		if sel == down {
+			return nil, errors.New("connection refused")
+		}
+		return open(ctx, sel)
+	}
+}
+
 // Whatever else keeps a request back keeps it out of a full queue.
 func TestAFullQueueTakesNothingThatHasToWaitForMore(t *testing.T) {
-	down := errors.New("connection refused")
+	another := func(g *connected) { // tries to have one opened
+		governor.Submit(context.Background(), g.With(governor.Ask{Tenant: "c"}), "down", use(0))
+		synctest.Wait()
+	}
 	b, err := breaker.New(breaker.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -225,29 +239,11 @@ func TestAFullQueueTakesNothingThatHasToWaitForMore(t *testing.T) {
 		}, fill: 3, is: governor.ErrQueueFull},
 		"no connection could be opened": {set: func(c *governor.Config[string, *conn]) {
 			c.OpenAttempts = 1
-			open := c.Pool.Open
-			c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
-				if sel == "down" {
-					return nil, down
-				}
-				return open(ctx, sel)
-			}
-		}, first: func(g *connected) {
-			governor.Submit(context.Background(), g.With(governor.Ask{Tenant: "c"}), "down", use(0))
-			synctest.Wait()
-		}, is: governor.ErrQueueFull},
+			failsFor(c, "down")
+		}, first: another, is: governor.ErrQueueFull},
 		"no connection can be opened": {set: func(c *governor.Config[string, *conn]) {
-			open := c.Pool.Open
-			c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
-				if sel == "down" {
-					return nil, down
-				}
-				return open(ctx, sel)
-			}
-		}, first: func(g *connected) {
-			governor.Submit(context.Background(), g.With(governor.Ask{Tenant: "c"}), "down", use(0))
-			synctest.Wait()
-		}, is: governor.ErrQueueFull},
+			failsFor(c, "down")
+		}, first: another, is: governor.ErrQueueFull},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withPool(t, func(c *governor.Config[string, *conn]) {
@@ -503,14 +499,17 @@ func TestAFullQueueGetsOverAnOutage(t *testing.T) {
 // Whoever waits outside, others of its lane do not wait for it.
 func TestWhoWaitsOutsideAFullQueueHoldsNobodyUp(t *testing.T) {
 	filled(t, func(c *governor.PlainConfig) { c.Workers = 2 }, func(t *testing.T, g *governor.Plain) {
-		for _, tenant := range []string{"d", "e"} { // have the places
-			go governor.Submit(t.Context(), forTenant(g, tenant), "", governor.Func(func(context.Context) (int, error) {
+		for _, tenant := range []string{"d", "d", "e", "f"} { // have the four places
+			governor.Submit(t.Context(), forTenant(g, tenant), "", governor.Func(func(context.Context) (int, error) {
 				return 0, governor.Again(14 * time.Minute)
 			}))
 			synctest.Wait()
 		}
 		go governor.Submit(t.Context(), forTenant(g, "c"), "", sleep(0))
 		synctest.Wait()
+		if n := g.Stats().Queued; n != 8 {
+			t.Errorf("%d wait, want eight, and one outside", n)
+		}
 		start := time.Now()
 		v, err := governor.Do(t.Context(), forTenant(g, "b"), "", governor.Func(func(ctx context.Context) (int, error) {
 			return governor.Do(ctx, forTenant(g, "c"), "", sleep(0))

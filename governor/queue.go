@@ -66,10 +66,12 @@ func (c *core) hopeless(r *request, sc *scopes, now int64) error {
 		}
 	}
 	if c.breaker != nil && (!c.breakerWait || r.flags&dated != 0) {
-		if err := c.breaker.Ready(c.gate.time(now)); err != nil && !c.breakerWait {
+		err := c.breaker.Ready(c.gate.time(now))
+		if err != nil && !c.breakerWait {
 			return err
-		} else if err := c.tooLateIn(r, now, breakerOpen(err)); err != nil {
-			return err
+		}
+		if late := c.tooLateIn(r, now, breakerOpen(err)); late != nil {
+			return late
 		}
 	}
 	return c.tooLong(r, c.gate.cooldown(sc), now)

@@ -15,11 +15,10 @@ func Func[R any](fn func(context.Context) (R, error)) func(context.Context, stru
 }
 
 // Submit hands fn to g and returns at once, unless the queue is full and
-// Config.Overflow is Block: then it waits for room, or until the request, which is in
-// the queue meanwhile, has started or is done, as it is when ctx ends. (With another
-// Overflow it may wait for a decision of the scheduler, but for no request.) It never
-// returns nil: a request that is refused is already done, with the reason as
-// its error.
+// Config.Overflow is Block: then it waits for room, or until the request has started or
+// is done, as it is when ctx ends. (With another Overflow it may wait for a decision of
+// the scheduler, but for no request.) It never returns nil: a request that is refused is
+// already done, with the reason as its error.
 //
 // sel picks the connection and is part of what a signal can pause. A Plain
 // governor has no connections: pass "", or a name to pause by.

@@ -10,8 +10,9 @@ local TURNS = 1073741824 -- 2^30: what more of wants is says whose turn it is, a
 -- Of the others: when the first is gone; how many want permits; by round, how many that
 -- want none got some, and how many all got; how many were told to come later, and until
 -- when one may yet come, for permits that it was refused before, or for more of what it
--- has just been granted; how many are kept for whose turn it is; whether there are slots, the fewest that one says there are, how
--- many they hold, and those who want no more, and of those who do, what they want and hold.
+-- has just been granted; how many are kept for whose turn it is; whether there are slots,
+-- the fewest that one says there are, how many they hold, and those who want no more, and
+-- of those who do, what they want and hold.
 local earliest, asking, gets, gots, promised, expected, keeping = TOP, 0, {}, {}, 0, 0, 0
 local slotted, capacity, theirs, content, wanters, lacking, having = false, 1048576, 0, 0, 0, {}, {}
 
