@@ -64,6 +64,8 @@ type cell struct {
 	toldWant   int64 // of that, the store was told
 	busySlots  bool  // one was taken since the last item
 	slotsUntil int64
+	leastSlots int64 // somebody waits for so many more, and nobody was woken since for fewer; 0: nobody
+	stuck      int64 // since then, while nothing was in use; 0: not
 }
 
 // most is how many permits there can be at once.
@@ -100,6 +102,9 @@ func (c *cell) next(now int64) int64 {
 	c.needed(now)
 	if _, early := c.spare(now); early > now {
 		beat = min(beat, early)
+	}
+	if c.stuck != 0 && now-c.stuck < int64(c.s.cfg.Interval) {
+		beat = min(beat, c.stuck+int64(c.s.cfg.Interval)) // the store is to hear of it then
 	}
 	switch {
 	case c.hinted || c.passed || c.member != nil && c.member.toSay():

@@ -70,6 +70,15 @@ type Item struct {
 	// those that it asks for beyond that. What it does not keep it gives back.
 	Slots, Held, WantSlots int64
 
+	// LeastSlots is how many slots, of Held and WantSlots together, are of use: what runs
+	// on the node, and the call that waits. Fewer are not granted. 0: all are.
+	//
+	// InLine says that nothing runs there, though the call has waited for a while. Who has
+	// fewer than LeastSlots then stands in line for them, until it has them, or does not say
+	// so any more: what the first one lacks others do not get, and are asked for.
+	LeastSlots int64
+	InLine     bool
+
 	// Bye says that the node leaves: everything it holds is free.
 	Bye bool
 }
@@ -162,7 +171,8 @@ type Answer struct {
 
 	// Held slots may be used for SlotsFor, which is at most TTL. All nodes together
 	// never hold more than the smallest Item.Slots, but for what they held before it
-	// was lowered.
+	// was lowered. Fewer than Item.Held are asked back: what runs goes on, and what is not
+	// in use is to be given back at once.
 	Held     int64
 	SlotsFor time.Duration
 

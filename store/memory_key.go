@@ -43,6 +43,8 @@ type member struct {
 	promise int64 // when it has been told to come again
 
 	slots, held, wantSlots int64
+	leastSlots             int64
+	line                   int64 // the smallest is first in line for leastSlots; 0: not in line
 }
 
 // cooled is a cooldown of one scope.
@@ -87,7 +89,7 @@ func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer,
 		c.roll(now)
 	}
 	tell = r.cool(now, it) || tell
-	tell = r.shareSlots(now, n, it, &a) || tell
+	tell = r.shareSlots(now, in, n, it, &a) || tell
 	r.giveBack(now, n, it)
 	tell = r.probe(now, in, node, n, it, &a) || tell
 	r.grant(now, n, it, &a)

@@ -34,9 +34,11 @@ type SlotsConfig struct {
 // many as this one had, until they end: no context ends with a slot. A call that must
 // not should have a timeout of a tenth of the TTL, and another Outage.
 //
-// Slots are for calls that take one, or few. One that takes more than its process's part
-// may not begin at all while other processes want slots, too, and then asks the store
-// again and again.
+// All processes that want some have the same part of them. A process in which nothing has
+// run for an Interval of the Syncer, though a call waits, stands in line with others of which
+// that is true: the first is kept what its call takes, whatever the parts. So every call
+// begins that takes no more than there are, if those end that run. Of calls that wait in one
+// process the owner says which is first.
 //
 // Slots have one owner, as every limiter. Those of one Name and level in a process are
 // the same slots, each under its own owner's lock, and so a limiter.Claimer; the smallest
@@ -164,16 +166,41 @@ func (l *Slots) wait(key string, n int) time.Duration {
 		l.keys[key] = c
 	}
 	t := s.now()
+	c.waited(t)
 	c.asked, c.busySlots = t, true
 	if n < 1 || c.inUse+int64(n) <= c.allowed && t < c.slotsUntil || c.openly(int64(n)) {
+		c.stuck = 0
 		return 0
 	}
 	c.waits = l.refs > 1
-	if want := max(c.inUse+int64(n)-c.allowed, min(2*c.allowed, 8), 1); want > c.wantSlots {
-		c.wantSlots = min(want, l.most)
-		s.plan(c, t)
+	if c.leastSlots == 0 || int64(n) < c.leastSlots {
+		c.leastSlots = int64(n)
+	}
+	if c.inUse == 0 && c.stuck == 0 {
+		c.stuck = max(1, t)
+		s.plan(c, t+int64(s.cfg.Interval))
+	}
+	if most := l.most; c.inUse+int64(n) <= most { // else it waits for what runs here
+		want := min(max(c.inUse+int64(n)-c.allowed, min(2*c.allowed, 8), 1), most-c.allowed)
+		if want > c.wantSlots {
+			c.wantSlots = want
+			s.plan(c, t)
+		}
 	}
 	return s.cfg.Interval
+}
+
+// fits reports whether there is room for who waits, as far as is known, or that there is
+// never room for him any more.
+func (c *cell) fits() bool {
+	return c.allowed-c.inUse >= max(1, c.leastSlots) || c.leastSlots > c.slots.most
+}
+
+// waited forgets who has waited and does not ask any more.
+func (c *cell) waited(now int64) {
+	if now-c.asked > 2*int64(c.s.cfg.Interval) {
+		c.leastSlots, c.stuck, c.wantSlots = 0, 0, 0
+	}
 }
 
 // Take takes n slots of key, for which Wait has just said 0.
@@ -196,6 +223,7 @@ func (l *Slots) Claim(now time.Time, key string, n int) (wait time.Duration) {
 // take is Take. The caller holds mu.
 func (l *Slots) take(key string, n int) {
 	if c := l.keys[key]; c != nil && n > 0 {
+		c.leastSlots, c.stuck = 0, 0
 		if c.inUse += int64(n); (c.inUse > c.allowed || l.s.now() >= c.slotsUntil) && c.openly(0) {
 			l.s.unguarded(l.name, throttle.Scope{Level: l.per, Key: key})
 		}

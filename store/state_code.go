@@ -184,12 +184,30 @@ func (c *counted) code(w *coder) {
 	}
 }
 
+// moreSlots is more slots than there can be.
+const moreSlots = 1 << 21
+
 func (n *member) code(c *coder) {
 	c.time(&n.expires)
 	num(c, &n.seq, math.MaxUint64)
 	c.time(&n.at)
-	for _, v := range []*int64{&n.want, &n.got, &n.open, &n.slots, &n.held, &n.wantSlots} {
+	for _, v := range []*int64{&n.want, &n.got, &n.open} {
 		num(c, v, huge)
+	}
+	// Who waits for a call's slots, which is seldom, has more than slots.
+	waits := n.leastSlots > 0 || n.line > 0
+	if waits {
+		n.slots += moreSlots
+	}
+	num(c, &n.slots, huge)
+	if waits = n.slots >= moreSlots; waits {
+		n.slots -= moreSlots
+	}
+	num(c, &n.held, huge)
+	num(c, &n.wantSlots, huge)
+	if waits {
+		num(c, &n.leastSlots, 1<<21)
+		num(c, &n.line, huge)
 	}
 	c.time(&n.granted)
 	c.time(&n.promise)

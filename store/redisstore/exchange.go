@@ -198,7 +198,7 @@ func (s *Store) words(node store.Node, it *store.Item) string {
 func moreWords(it *store.Item) string {
 	var buf [128]byte
 	b := appendInts(buf[:0],
-		int64(it.Probe), it.Slots, it.Held, it.WantSlots, bit(it.Bye), int64(len(it.Cool)), int64(len(it.Known)), int64(len(it.Clear)))
+		int64(it.Probe), it.Slots, it.Held, it.WantSlots, it.LeastSlots, bit(it.InLine), bit(it.Bye), int64(len(it.Cool)), int64(len(it.Known)), int64(len(it.Clear)))
 	return string(digits(b, it.Seq))
 }
 
@@ -213,7 +213,7 @@ func appendInts(b []byte, numbers ...int64) []byte {
 // plain reports whether it asks for permits alone, by numbers that Lua can count to:
 // what the script has a short way for.
 func plain(it *store.Item) bool {
-	return len(it.Limits) == 1 && it.Probe == store.ProbeNothing && it.Slots|it.Held|it.WantSlots == 0 && !it.Bye &&
+	return len(it.Limits) == 1 && it.Probe == store.ProbeNothing && it.Slots|it.Held|it.WantSlots|it.LeastSlots == 0 && !it.Bye &&
 		len(it.Cool)+len(it.Known)+len(it.Clear) == 0 && it.Seq < 1<<53
 }
 

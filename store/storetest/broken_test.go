@@ -344,6 +344,22 @@ var controls = []struct {
 	{check: "SlotsAreAskedBack", what: "lets who has them keep them", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
 	}},
+	{check: "SlotsAreAskedBackOfTheContent", what: "lets who has them keep them", breaks: func(b *broken) {
+		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
+	}},
+	{check: "CallsStandInLineForSlots", what: "knows no line", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) { it.InLine = false }
+	}},
+	{check: "CallsStandInLineForSlots", what: "does not know what is of use", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) { it.LeastSlots = 0 }
+	}},
+	{check: "SlotsAreKeptForTheFirstInLine", what: "knows no line", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) { it.InLine = false }
+	}},
+	{check: "SlotsAreKeptForTheFirstInLine", what: "asks nothing back", breaks: func(b *broken) {
+		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
+	}},
+	{check: "SlotsAreKeptForTheFirstInLine", what: "keeps the dead in line", breaks: keepsTheDead},
 	{check: "LostStateGrantsNothingTwice", what: "takes what is absent for unused", lose: func(b *broken) {
 		b.Memory, _ = store.NewMemory(store.MemoryConfig{})
 	}},

@@ -29,6 +29,7 @@ func nonsense(c *check) {
 		{bad(func(it *store.Item) { it.Debt = -1 })},
 		{bad(func(it *store.Item) { it.Slots = -1 })},
 		{bad(func(it *store.Item) { it.Held = 1<<20 + 1 })},
+		{bad(func(it *store.Item) { it.LeastSlots = it.Held + it.WantSlots + 1 })},
 		{bad(func(it *store.Item) { it.Probe = 9 })},
 		{bad(func(it *store.Item) { it.Cool = []store.Cool{{For: 0}} })},
 		{bad(func(it *store.Item) { it.Cool = []store.Cool{{For: -1}} })},

@@ -112,6 +112,116 @@ func slotsAskedBack(c *check) {
 	}
 }
 
+// slotsOfTheContent has a node that keeps all slots, as long as it may, and wants no more.
+func slotsOfTheContent(c *check) {
+	n := nodes(2)
+	held, other := int64(0), int64(0)
+	for held < 8 {
+		held = c.ask(n[0], slots(8, held, 8-held)).Held
+	}
+	for range 4 {
+		if other = c.ask(n[1], slots(8, other, 2-other)).Held; other+held > 8 {
+			c.Fatalf("two nodes hold %d and %d slots of 8", held, other)
+		}
+		held = c.ask(n[0], slots(8, held, 0)).Held
+	}
+	if other != 2 || held != 6 {
+		c.Errorf("a node that wants 2 slots of 8 has %d, beside one that holds %d and wants no more", other, held)
+	}
+}
+
+// slotsInLine has nodes whose calls take more than their part, and one whose calls take one
+// each, of so few slots that not all can have one.
+func slotsInLine(c *check) {
+	type caller struct {
+		node        store.Node
+		least       int64 // of a call
+		held, inUse int64
+		calls       int
+		waits       int // rounds without one
+	}
+	all := []*caller{{least: 3}, {least: 2}, {least: 3}, {least: 1}, {least: 1}}
+	for i, n := range nodes(len(all)) {
+		all[i].node = n
+	}
+	ask := func(k *caller) {
+		it := slots(3, max(k.held, k.inUse), max(0, k.inUse+k.least-max(k.held, k.inUse)))
+		it.LeastSlots, it.InLine = k.inUse+k.least, k.inUse == 0 && k.waits > 1
+		k.held = c.ask(k.node, it).Held
+		for k.inUse+k.least <= k.held {
+			k.inUse += k.least
+			k.calls++
+			k.waits = 0
+		}
+	}
+	const rounds = 100
+	for range rounds {
+		sum := int64(0)
+		for _, k := range all {
+			k.waits++
+			ask(k)
+		}
+		for _, k := range all {
+			if k.held < k.inUse {
+				ask(k) // what it is to give back it does not hold
+			}
+			sum += max(k.held, k.inUse)
+		}
+		if sum > 3 {
+			c.Fatalf("nodes hold %d slots of 3", sum)
+		}
+		for _, k := range all {
+			k.inUse = 0 // the calls are over
+		}
+	}
+	for _, k := range all {
+		if k.calls < rounds/20 {
+			c.Errorf("a node whose calls take %d slots of 3 has made %d in %d rounds of all", k.least, k.calls, rounds)
+		}
+	}
+}
+
+// slotsOfTheFirstInLine has one who stands in line first, and is heard no more.
+func slotsOfTheFirstInLine(c *check) {
+	n := nodes(3)
+	held := int64(0)
+	for held < 4 {
+		held = c.ask(n[0], slots(4, held, 4-held)).Held
+	}
+	wants := func(n store.Node, least int64) store.Item {
+		it := slots(4, 0, least)
+		it.LeastSlots, it.InLine = least, true
+		return it
+	}
+	c.ask(n[1], wants(n[1], 4))
+	c.ask(n[2], wants(n[2], 1))
+	if a := c.ask(n[0], slots(4, 4, 0)); a.Held != 0 {
+		c.Errorf("%d slots of 4 are not asked back when the first in line waits for all", a.Held)
+	}
+	c.ask(n[0], slots(4, 2, 2))
+	if a := c.ask(n[2], wants(n[2], 1)); a.Held != 0 {
+		c.Errorf("%d of 2 free slots are given to the second in line, when the first waits for 4", a.Held)
+	}
+	if a := c.ask(n[0], slots(4, 2, 2)); a.Held != 0 {
+		c.Errorf("%d slots are left with who has more than 2 of 4, when the first in line waits for 4", a.Held)
+	}
+	dies := time.Now()
+	for {
+		a := c.ask(n[2], wants(n[2], 1))
+		if a.Held == 1 {
+			break
+		}
+		if time.Since(dies) > 2*c.Store.TTL() {
+			c.Fatalf("no slot for the second in line %v after the first was heard last, TTL is %v", time.Since(dies), c.Store.TTL())
+		}
+		c.ask(n[0], slots(4, 2, 0))
+		time.Sleep(c.Store.TTL() / 16)
+	}
+	if d := time.Since(dies); d < c.Store.TTL()/4 {
+		c.Errorf("the first in line is passed %v after it was heard, TTL is %v", d, c.Store.TTL())
+	}
+}
+
 // lostGrants takes all there is, and asks again after the store has lost it.
 func lostGrants(c *check) {
 	if c.Lose == nil {
@@ -187,6 +297,7 @@ func lostSlots(c *check) {
 	if a := c.ask(n[1], slots(4, 0, 4)); a.Held != 0 {
 		c.Errorf("%d slots are given, when all may be held", a.Held)
 	}
+	c.ask(n[1], slots(4, 0, 0)) // else its part would be asked back
 	if a := c.ask(n[0], slots(4, 4, 0)); a.Held != 4 {
 		c.Errorf("after the loss, who held 4 slots has %d", a.Held)
 	}

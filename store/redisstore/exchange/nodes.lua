@@ -12,9 +12,11 @@ local TURNS = 1073741824 -- 2^30: what more of wants is says whose turn it is, a
 -- when one may yet come, for permits that it was refused before, or for more of what it
 -- has just been granted; how many are kept for whose turn it is; whether there are slots,
 -- the fewest that one says there are, how many they hold, and those who want no more, and
--- of those who do, what they want and hold.
+-- of those who do, what they want and hold, and how many are of use; who is in line for
+-- them, and the last of their numbers.
 local earliest, asking, gets, gots, promised, expected, keeping = TOP, 0, {}, {}, 0, 0, 0
-local slotted, capacity, theirs, content, wanters, lacking, having = false, 1048576, 0, 0, 0, {}, {}
+local slotted, capacity, theirs, content, wanters, lacking, having, useful = false, 1048576, 0, 0, 0, {}, {}, {}
+local line, lastinline = {}, 0
 
 local mine = nodes[node]
 do
@@ -56,9 +58,20 @@ do
 					if h > 0 and h < capacity then capacity = h end
 					if j > 0 then
 						wanters = wanters + 1
-						lacking[wanters], having[wanters] = j, i
+						lacking[wanters], having[wanters], useful[wanters] = j, i, 0
 					else
 						content = content + i
+					end
+					if #v == NODE * 8 + 36 then
+						local least, number = unpackd('<I8I8', v, NODE * 8 + 21)
+						if least > 2097152 or number > TOP then garbage(name) end
+						if j > 0 then useful[wanters] = least end
+						if number > 0 then
+							lastinline = max(lastinline, number)
+							if a - ttl / 2 > now then -- else it has left, it seems
+								line[#line + 1] = {number = number, least = least, held = i, wanter = j > 0 and wanters or 0}
+							end
+						end
 					end
 				end
 			end
@@ -76,11 +89,12 @@ local n = nodes[node]
 if n then
 	if #mine >= NODE * 8 + 20 then
 		n = numbers(NODEFORMAT, mine, NODE, 'n:')
-		n.seq = sub(mine, NODE * 8 + 1, NODE * 8 + 20)
+		n.seq, n.line = sub(mine, NODE * 8 + 1, NODE * 8 + 20), 0
+		if #mine == NODE * 8 + 36 then n.line = unpackd('<I8', mine, NODE * 8 + 29) end
 	else
 		local o = numbers(BRIEFFORMAT, mine, BRIEF, 'n:')
 		n = {o[1], o[2], o[3], o[4], o[5], o[6], 0, 0, 0, 0, o[8], o[9], 0, 0, 0, 0, 0}
-		n.seq = digits(o[7])
+		n.seq, n.line = digits(o[7]), 0
 	end
 	if not find(n.seq, '^%d+$') or n.seq > MOST or n[11] > 1000000000 or n[12] > now + LONGEST or n[13] > now + 10 * LONGEST or
 		n[14] > 1048576 or n[15] > now + 2 * BACK or n[16] > OTHER or n[17] > now + LONGEST then

@@ -33,7 +33,8 @@ local MEMBERSFORMAT, MEMBERS = '<I8I8I8I8I8I8I8I8I8I8I8', 11
 -- n:<node>: expires, wanted, got, round of got, open, granted at, and then, of one to
 -- which no more can be said, seq, granted, usable until. Of another: told to come at,
 -- slots, held, slots wanted, and the answer to seq: granted, usable until, come again
--- at, held, slots until, probe, its end; then seq of 20 digits.
+-- at, held, slots until, probe, its end; then seq of 20 digits, and, of one that waits for
+-- slots, how many are of use, and its number in the line for them.
 local BRIEFFORMAT, BRIEF = '<I8I8I8I8I8I8I8I8I8', 9
 
 -- v: the layout, until when what is lost, or was granted under limits of another shape,

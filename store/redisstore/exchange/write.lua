@@ -47,12 +47,13 @@ if bye then
 else
 	n[11], n[12], n[13], n[14], n[15], n[16], n[17] = answer.granted, answer.valid, answer.again,
 		answer.held, answer.slots, answer.probe, answer.probeends
-	local more = n[TOLD] + n[SLOTS] + n[HELD] + n[WANTSLOTS]
+	local more = n[TOLD] + n[SLOTS] + n[HELD] + n[WANTSLOTS] + leastslots
 	for i = 13, NODE do more = more + n[i] end
 	if more == 0 and seq <= digits(TOP) then
 		put(node, pack(BRIEFFORMAT, n[1], n[2], n[3], n[4], n[5], n[6], tonumber(seq), n[11], n[12]))
 	else
-		put(node, pack(NODEFORMAT, unpack(n, 1, NODE)) .. seq)
+		local waiting = leastslots + n.line > 0 and pack('<I8I8', leastslots, n.line) or ''
+		put(node, pack(NODEFORMAT, unpack(n, 1, NODE)) .. seq .. waiting)
 	end
 end
 if probing then

@@ -1,0 +1,301 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
+	"github.com/flyball-go/flyball/store"
+)
+
+// slotted are the processes of a test that share slots, each with a governor, and what
+// their calls use.
+type slotted struct {
+	t     *testing.T
+	m     *store.Memory
+	most  int
+	trips counting
+	ctx   context.Context
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
+	inUse atomic.Int64
+	ran   atomic.Int64 // slots times how long
+	began time.Time
+}
+
+func newSlotted(t *testing.T, most int) *slotted {
+	s := &slotted{t: t, m: memory(t), most: most, began: time.Now()}
+	s.ctx, s.stop = context.WithCancel(t.Context())
+	return s
+}
+
+// process is one more of them, and the slots that it uses.
+func (s *slotted) process(fate func() fate) (*governor.Plain, *store.Slots) {
+	net := &faulty{Store: s.m, count: &s.trips.n, fate: fate, delay: func() time.Duration { return time.Millisecond }}
+	sync := syncer(s.t, store.SyncerConfig{Store: net})
+	slots, err := sync.Slots(store.SlotsConfig{Name: "acme", Max: s.most})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	g, err := governor.New(governor.PlainConfig{Name: "acme", NoPace: true, Workers: 100, Limits: []governor.Limit{{Limiter: slots}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { g.Close(); sync.Close() })
+	return g, slots
+}
+
+// call makes one that takes n slots for so long.
+func (s *slotted) call(ctx context.Context, g *governor.Plain, n int, holds time.Duration) error {
+	_, err := governor.Do(ctx, g.With(governor.Ask{Tenant: fmt.Sprint(n), Cost: n}), "", governor.Func(func(ctx context.Context) (int, error) {
+		if k := s.inUse.Add(int64(n)); k > int64(s.most) {
+			s.t.Errorf("%d slots of %d are used at once", k, s.most)
+		}
+		time.Sleep(holds)
+		s.inUse.Add(-int64(n))
+		s.ran.Add(int64(n) * int64(holds))
+		return 0, nil
+	}))
+	return err
+}
+
+// caller counts what one goroutine's calls come to.
+type caller struct {
+	what   string
+	made   int
+	waited time.Duration // the longest
+}
+
+// calls makes calls of n slots, one after the other, until the end.
+func (s *slotted) calls(g *governor.Plain, n int, holds time.Duration) *caller {
+	c := &caller{what: fmt.Sprint(n)}
+	s.wg.Go(func() {
+		for s.ctx.Err() == nil {
+			began := time.Now()
+			err := s.call(s.ctx, g, n, holds)
+			if c.waited = max(c.waited, time.Since(began)-holds); err == nil {
+				c.made++
+			}
+		}
+	})
+	return c
+}
+
+// over ends it after d: no call has waited for longer than longest, and at least such a
+// part of the slots was used, by no more than trips exchanges per call.
+func (s *slotted) over(d, longest time.Duration, used float64, trips int, all ...*caller) {
+	s.t.Helper()
+	time.Sleep(d)
+	s.stop()
+	s.wg.Wait()
+	sum, b := 0, new(strings.Builder)
+	for _, c := range all {
+		sum += c.made
+		fmt.Fprintf(b, " %s: %d, %v;", c.what, c.made, c.waited)
+		if c.waited > longest || c.made == 0 {
+			s.t.Errorf("calls of %s: %d were made, and one waited for %v, want up to %v", c.what, c.made, c.waited, longest)
+		}
+	}
+	part := float64(s.ran.Load()) / float64(s.most) / float64(d)
+	n := int(s.trips.n.Load())
+	if part < used || n > trips*sum+300 {
+		s.t.Errorf("%.0f %% of the slots were used by %d calls, in %d exchanges; want %.0f %%, and %d per call", 100*part, sum, n, 100*used, trips)
+	}
+	s.t.Logf("%.0f %%, %d exchanges;%s", 100*part, n, b)
+}
+
+// each makes a process for each list of what its goroutines' calls take.
+func (s *slotted) each(holds time.Duration, processes ...[]int) (all []*caller) {
+	for i, sizes := range processes {
+		g, _ := s.process(nil)
+		for _, n := range sizes {
+			c := s.calls(g, n, holds)
+			c.what = fmt.Sprintf("%d of process %d", n, i)
+			all = append(all, c)
+			time.Sleep(7 * time.Millisecond)
+		}
+	}
+	return all
+}
+
+func of(n, size int) (all []int) {
+	for range n {
+		all = append(all, size)
+	}
+	return all
+}
+
+func TestNoProcessIsStarvedOfSlots(t *testing.T) {
+	for _, tt := range []struct {
+		what      string
+		most      int
+		processes [][]int
+		longest   time.Duration
+		used      float64
+		trips     int
+	}{
+		{"one that is content with all", 10, [][]int{of(10, 1), of(1, 1)}, 2 * time.Second, 0.99, 2},
+		{"one that is content with all, and several that want more", 10, [][]int{of(10, 1), of(4, 1), of(20, 1)}, 2 * time.Second, 0.98, 2},
+		{"more processes than slots", 1, [][]int{of(1, 1), of(1, 1), of(1, 1), of(1, 1), of(1, 1)}, 8 * time.Second, 0.9, 2},
+		{"more processes than slots, and more calls", 3, [][]int{of(4, 1), of(4, 1), of(4, 1), of(4, 1), of(4, 1)}, 16 * time.Second, 0.9, 2},
+		{"two of large calls", 10, [][]int{{6, 6}, {6, 6}}, 6 * time.Second, 0.5, 2},
+		{"eight of large calls", 10, [][]int{{6}, {6}, {6}, {6}, {6}, {6}, {6}, {6}}, 16 * time.Second, 0.4, 6},
+		{"a large one beside small ones", 10, [][]int{{6}, of(20, 1)}, 6 * time.Second, 0.7, 2},
+		{"one of all beside small ones", 10, [][]int{{10}, of(20, 1)}, 6 * time.Second, 0.7, 2},
+		{"all sizes", 10, [][]int{{10}, {6, 1}, {4, 3}, {3}, {2, 10}, {1}, {1}, {1}}, 30 * time.Second, 0.4, 6},
+		{"one process", 10, [][]int{{1, 10}}, time.Second, 0.15, 0},
+		{"one process of many", 10, [][]int{append(of(12, 1), 10)}, 2 * time.Second, 0.5, 0},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSlotted(t, tt.most)
+				all := s.each(20*time.Millisecond, tt.processes...)
+				s.over(60*time.Second, tt.longest, tt.used, tt.trips, all...)
+			})
+		})
+	}
+}
+
+// Who waits asks the store now and then, and not for as long as it takes.
+func TestACallThatWaitsForSlotsSeldomAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlotted(t, 10)
+		a, _ := s.process(nil)
+		b, _ := s.process(nil)
+		s.wg.Go(func() { s.call(s.ctx, a, 6, time.Minute) })
+		time.Sleep(100 * time.Millisecond)
+		s.wg.Go(func() { s.call(s.ctx, b, 6, time.Minute) })
+		time.Sleep(100 * time.Millisecond)
+		before := s.trips.n.Load()
+		time.Sleep(50 * time.Second)
+		if n := s.trips.n.Load() - before; n > 3*50 {
+			t.Errorf("%d exchanges in 50 s of two processes that wait for nothing but the end of a call", n)
+		}
+		time.Sleep(10 * time.Second)
+		if n := s.inUse.Load(); n != 6 {
+			t.Errorf("%d slots are in use after the end of the first call, want 6", n)
+		}
+		time.Sleep(time.Minute)
+		s.wg.Wait()
+	})
+}
+
+// A call that is given up leaves nothing that keeps others from theirs.
+func TestACallThatIsGivenUpIsNotInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlotted(t, 10)
+		a, _ := s.process(nil)
+		b, _ := s.process(nil)
+		for range 9 {
+			s.calls(a, 1, 20*time.Millisecond)
+		}
+		s.wg.Go(func() { s.call(s.ctx, a, 1, time.Minute) }) // so that never are 10 free
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(s.ctx)
+		s.wg.Go(func() { s.call(ctx, b, 10, 0) })
+		time.Sleep(10 * time.Second)
+		if n := s.inUse.Load(); n != 1 {
+			t.Errorf("%d slots are in use while a call waits for all, want 1", n)
+		}
+		cancel()
+		time.Sleep(3 * time.Second)
+		before := s.ran.Load()
+		time.Sleep(10 * time.Second)
+		if n := time.Duration(s.ran.Load()-before) / 10; n < 89*time.Second/10 {
+			t.Errorf("9 slots were used for %v each in 10 s, after a call that waited for all was given up", n*10/9)
+		}
+		other := s.calls(b, 1, 20*time.Millisecond)
+		s.over(37*time.Second, 2*time.Second, 0, 2, other)
+	})
+}
+
+// A process that dies in line holds the others up for half of a TTL, from when it was heard.
+func TestADeadProcessIsNotInLine(t *testing.T) {
+	for _, size := range []int{1, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSlotted(t, 10)
+			var dead atomic.Bool
+			all := s.each(20*time.Millisecond, of(10, 1), of(3, 1))
+			g, _ := s.process(func() fate {
+				if dead.Load() {
+					return lost
+				}
+				return arrives
+			})
+			s.wg.Go(func() { s.call(s.ctx, g, size, 20*time.Millisecond) })
+			time.Sleep(1010 * time.Millisecond) // it has just said that it stands in line
+			dead.Store(true)
+			before := s.ran.Load()
+			time.Sleep(3 * time.Second)
+			if n := time.Duration(s.ran.Load() - before); size == 10 && n > 15*time.Second {
+				t.Errorf("slots were used for %v in 3 s while a call waits for all, and is first in line", n)
+			}
+			s.over(time.Minute, s.m.TTL()/2+time.Second, 0.8, 2, all...)
+		})
+	}
+}
+
+// Any processes make any calls, and give some up; some die.
+func TestNoCallWaitsForeverForSlotsAtRandom(t *testing.T) {
+	for i := range effort.Times(10) {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 0))
+				s := newSlotted(t, 1+r.IntN(20))
+				what := new(strings.Builder)
+				fmt.Fprint(what, seed, ": ", s.most, " slots")
+				var all []*caller
+				callers := 0
+				for i := range 1 + r.IntN(6) {
+					var dead atomic.Bool
+					g, _ := s.process(func() fate {
+						if dead.Load() {
+							return lost
+						}
+						return arrives
+					})
+					dies := i > 0 && r.IntN(4) == 0
+					for range 1 + r.IntN(4) {
+						n := 1 + r.IntN(s.most)
+						if r.IntN(2) == 0 {
+							n = 1 + r.IntN(min(s.most, 2))
+						}
+						c := s.calls(g, n, time.Duration(1+r.IntN(100))*time.Millisecond)
+						c.what = fmt.Sprintf("%d of process %d", n, i)
+						fmt.Fprint(what, ", ", c.what)
+						if callers++; !dies {
+							all = append(all, c)
+						}
+					}
+					if r.IntN(3) == 0 {
+						n, patience, pause := 1+r.IntN(s.most), time.Duration(r.IntN(4000))*time.Millisecond, time.Duration(r.IntN(4000))*time.Millisecond
+						fmt.Fprint(what, ", ", n, " for ", patience, " each ", pause)
+						s.wg.Go(func() {
+							for s.ctx.Err() == nil {
+								ctx, cancel := context.WithTimeout(s.ctx, patience)
+								s.call(ctx, g, n, 10*time.Millisecond)
+								cancel()
+								time.Sleep(pause)
+							}
+						})
+					}
+					if dies {
+						fmt.Fprint(what, " dies")
+						s.wg.Go(func() { sleep(s.ctx, time.Duration(r.IntN(30_000))*time.Millisecond); dead.Store(true) })
+					}
+				}
+				t.Log(what)
+				s.over(5*time.Minute, time.Duration(callers+10)*5*time.Second, 0, 40, all...)
+			})
+		})
+	}
+}
