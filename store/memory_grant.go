@@ -23,7 +23,7 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 	}
 	kept := r.kept(now, n)
 	if avail -= kept; avail < least || valid <= 0 {
-		n.promise = r.comeAgain(now, n, least, kept)
+		n.promise = r.comeAgain(now, n, promised, least, kept)
 		a.RetryAfter = left(n.promise, now)
 		if least > 1 && avail < least && kept == 0 && promised != 0 && (turn || promised <= now) && r.holds(now, least) {
 			if _, fair := r.chunk(now, n, max(0, avail)); fair > 0 {
@@ -48,7 +48,7 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 	// Each step a Sliding limit gives back is small: what is left of it is about to
 	// be taken by those who are expected.
 	if k < want && (avail-k < least || r.limits[0].limit.Kind == Sliding && avail-k < int64(len(r.nodes)) && r.expected(now, n) > now) {
-		n.promise = r.comeAgain(now, n, least+max(0, avail-k), kept)
+		n.promise = r.comeAgain(now, n, 0, least+max(0, avail-k), kept)
 		a.RetryAfter = left(n.promise, now)
 	}
 }
@@ -135,14 +135,28 @@ func (r *resource) chunk(now int64, n *member, avail int64) (k, fair int64) {
 
 // comeAgain is when n is to ask again. Who was told so before is expected to come
 // before it: else all would come at once, for one permit. So is who has a turn, for whom
-// so many are kept.
-func (r *resource) comeAgain(now int64, n *member, least, kept int64) (at int64) {
+// so many are kept. One that was promised a time itself has its place: it may come before
+// that, so as not to be forgotten; or in time, and there is less than was foreseen, since
+// another was late.
+func (r *resource) comeAgain(now int64, n *member, promised, least, kept int64) (at int64) {
+	place := int64(1 << 62)
+	if promised > now {
+		place = promised - 1
+	} else if promised != 0 {
+		place = r.enough(now, least, 0, kept)
+	}
 	ahead := int64(0)
 	for _, o := range r.nodes {
-		if o != n && o.promise > now && o.want < turns {
+		if o != n && o.promise > now && o.promise <= place && o.want < turns {
 			ahead++
 		}
 	}
+	return r.enough(now, least, ahead, kept)
+}
+
+// enough is when there are least permits beside those that are kept, and those of so many
+// nodes that are to come before.
+func (r *resource) enough(now, least, ahead, kept int64) (at int64) {
 	for _, c := range r.limits {
 		if c.available(now) >= least+kept {
 			continue

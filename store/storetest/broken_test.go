@@ -249,6 +249,25 @@ var controls = []struct {
 			}
 		}
 	}},
+	{check: "WhoComesEarlyKeepsItsPlace", what: "forgets who comes", breaks: func(b *broken) {
+		b.exchange = func(m *store.Memory, ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+			var all []store.Item
+			for _, it := range items {
+				bye := store.Item{Key: it.Key, Seq: 2*it.Seq - 1, Bye: true}
+				it.Seq *= 2
+				all = append(all, bye, it)
+			}
+			answers, err := m.Exchange(ctx, node, all)
+			if err != nil {
+				return nil, err
+			}
+			for i := range items {
+				answers[i] = answers[2*i+1]
+				answers[i].Seq = items[i].Seq
+			}
+			return answers[:len(items)], nil
+		}
+	}},
 	{check: "ATurnHarmsNobody", what: "has others wait for what is not to be had", breaks: func(b *broken) {
 		refused := map[string]int{}
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) {

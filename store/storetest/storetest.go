@@ -102,6 +102,7 @@ var checks = []struct {
 	{"ManyAtOnceGetNoMore", manyAtOnce},
 	{"CostlyCallsOfABucketHaveTurns", costlyTurns},
 	{"ATurnHarmsNobody", turnsHarmNobody},
+	{"WhoComesEarlyKeepsItsPlace", placesAreKept},
 	{"ACooldownIsOnlyExtended", onlyExtended},
 	{"ACooldownIsToldOnce", toldOnce},
 	{"NothingIsGrantedInACooldown", nothingGranted},

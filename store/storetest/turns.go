@@ -39,6 +39,31 @@ func costlyTurns(c *check) {
 	}
 }
 
+// placesAreKept has nodes that were told when to come again come before that, as they do so
+// as not to be forgotten.
+func placesAreKept(c *check) {
+	it := limited(1, store.Limit{Kind: store.Bucket, Quota: 100, Per: 100 * time.Second, Burst: 1})
+	c.drain(it, nodes(1)...)
+	ns := nodes(4)
+	told := make([]time.Time, len(ns)) // at the latest
+	for early := range 3 {
+		for i, n := range ns {
+			a := c.ask(n, it)
+			if a.Granted > 0 {
+				c.Fatalf("%d are granted of nothing", a.Granted)
+			}
+			at := time.Now().Add(a.RetryAfter)
+			if early > 0 && at.After(told[i].Add(200*time.Millisecond)) {
+				c.Errorf("node %d, that comes early for the %d. time, is to come %v later than it was", i, early, at.Sub(told[i]))
+			}
+			if i > 0 && at.Before(told[i-1].Add(500*time.Millisecond)) {
+				c.Errorf("node %d is to come %v after the one before it, and 1s is what a permit takes", i, at.Sub(told[i-1]))
+			}
+			told[i] = at
+		}
+	}
+}
+
 // turnsHarmNobody has a node that can have nothing in the turn that it has: it is gone, or
 // the bucket cannot hold any more what it needs. The others have to get what there is, all
 // but a moment's.

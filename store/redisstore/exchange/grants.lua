@@ -15,21 +15,36 @@ local function giveback()
 	end
 end
 
--- comeagain is when n is to ask again. Who was told so before is expected before it.
-local function comeagain(least)
+-- enough is when there are least permits beside those that are kept, and those of so many
+-- nodes that are to come before.
+local function enough(least, before)
 	local at = 0
 	for _, c in ipairs(limits) do
 		if available(c) < least + keeping then
 			local k = least
 			if c[KIND] == BUCKET then
-				k = keeping + max(least, (promised + 1) * max(1, floor(c[BURST] / (2 * count))))
+				k = keeping + max(least, (before + 1) * max(1, floor(c[BURST] / (2 * count))))
 			elseif c[KIND] == SLIDING then
-				k = min(c[QUOTA], least + promised)
+				k = min(c[QUOTA], least + before)
 			end
 			at = max(at, when(c, k))
 		end
 	end
 	return at
+end
+
+-- comeagain is when n is to ask again, that was told so before: see store/memory_grant.go.
+local function comeagain(least, told)
+	local place, before = TOP, 0
+	if told > now then
+		place = told - 1
+	elseif told > 0 then
+		place = enough(least, 0)
+	end
+	for i = 1, #promises do
+		if promises[i] <= place then before = before + 1 end
+	end
+	return enough(least, before)
 end
 
 -- holds reports whether there are k permits, or will be as soon as the buckets have them.
@@ -68,7 +83,7 @@ local function grant()
 	local active, sum = 1 + asking + (gets[round] or 0), n[GOT] + (gots[round] or 0)
 	local chunk, kind, till = ceil((avail + sum) / active) - n[GOT], limits[1][KIND] -- its fair part
 	if refused then
-		n[TOLD] = comeagain(least)
+		n[TOLD] = comeagain(least, told)
 		answer.again = n[TOLD]
 		if least > 1 and short and keeping == 0 and told ~= 0 and (turn or told <= now) and holds(least) and chunk > 0 then
 			n[WANTS] = TURNS + least
@@ -88,7 +103,7 @@ local function grant()
 	-- Each step a Sliding limit gives back is small: what is left of it is about to be
 	-- taken by those who are expected.
 	if k < wants and (avail - k < least or kind == SLIDING and avail - k < count and till > now) then
-		n[TOLD] = comeagain(least + max(0, avail - k))
+		n[TOLD] = comeagain(least + max(0, avail - k), 0)
 		answer.again = n[TOLD]
 	end
 end

@@ -8,13 +8,13 @@ local COOLING, OPEN, YOURS, OTHER = 1, 2, 3, 4
 local TURNS = 1073741824 -- 2^30: what more of wants is says whose turn it is, and what for; see grants.lua
 
 -- Of the others: when the first is gone; how many want permits; by round, how many that
--- want none got some, and how many all got; how many were told to come later, and until
--- when one may yet come, for permits that it was refused before, or for more of what it
+-- want none got some, and how many all got; when those are to come who were told to come
+-- later, and until when one may yet come, for permits that it was refused before, or for more of what it
 -- has just been granted; how many are kept for whose turn it is; whether there are slots,
 -- the fewest that one says there are, how many they hold, and those who want no more, and
 -- of those who do, what they want and hold, and how many are of use; who is in line for
 -- them, and the last of their numbers.
-local earliest, asking, gets, gots, promised, expected, keeping = TOP, 0, {}, {}, 0, 0, 0
+local earliest, asking, gets, gots, promises, expected, keeping = TOP, 0, {}, {}, {}, 0, 0
 local slotted, capacity, theirs, content, wanters, lacking, having, useful = false, 1048576, 0, 0, 0, {}, {}, {}
 local line, lastinline = {}, 0
 
@@ -47,7 +47,7 @@ do
 				end
 				if b >= TURNS and g + WAY > now then keeping = max(keeping, b - TURNS) end
 				if g > now then
-					if b < TURNS then promised = promised + 1 end
+					if b < TURNS then promises[#promises + 1] = g end
 				elseif g > 0 then
 					expected = max(expected, g + MOMENT)
 				elseif k > 0 and k < b then
