@@ -62,6 +62,7 @@ type cell struct {
 	inUse      int64
 	wantSlots  int64
 	toldWant   int64 // of that, the store was told
+	toldLeast  int64 // and of the call that waits, that it needs so many beside what runs
 	busySlots  bool  // one was taken since the last item
 	slotsUntil int64
 	leastSlots int64 // somebody waits for so many more, and nobody was woken since for fewer; 0: nobody
@@ -111,7 +112,7 @@ func (c *cell) next(now int64) int64 {
 		return now
 	case c.pending != nil:
 		return now // Syncer.retry puts it off
-	case c.slots != nil && c.wantSlots > c.toldWant:
+	case c.slots != nil && c.slotsToSay():
 		return now // it came while an exchange was under way
 	case c.probe == ProbeYours && c.need > 0 && !c.probing && c.credit == 0 && now < c.probeEnds:
 		return min(beat, max(now, c.retryAt))

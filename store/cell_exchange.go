@@ -45,7 +45,11 @@ func (c *cell) item(now int64) *Item {
 		if c.busySlots && c.fits() { // what is not in use now will be soon
 			it.Held = max(c.inUse, min(c.allowed, c.held))
 		}
-		if n := c.inUse + c.leastSlots; c.leastSlots > 0 && n <= c.slots.most {
+		c.toldLeast = 0
+		if c.leastSlots > 0 {
+			c.toldLeast = c.inUse + c.leastSlots
+		}
+		if n := c.toldLeast; n > 0 && n <= c.slots.most {
 			c.wantSlots = max(c.wantSlots, n-it.Held)
 			it.WantSlots, it.LeastSlots = c.wantSlots, n
 			it.InLine = c.inUse == 0 && c.stuck != 0 && now-c.stuck >= int64(c.s.cfg.Interval)
@@ -249,7 +253,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		c.slotsUntil = sent + int64(a.SlotsFor-a.SlotsFor/10)
 		got := a.Held - it.Held
 		c.toldWant = max(0, c.toldWant-got)
-		if c.wantSlots = max(0, c.wantSlots-got); c.wantSlots > 0 && c.fits() {
+		if c.wantSlots = max(0, c.wantSlots-got); c.wantSlots > 0 && c.allowed > c.inUse {
 			c.wantSlots = 0
 		}
 		if a.Held < it.Held && c.inUse < it.Held {

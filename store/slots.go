@@ -166,10 +166,8 @@ func (l *Slots) wait(key string, n int) time.Duration {
 		l.keys[key] = c
 	}
 	t := s.now()
-	c.waited(t)
 	c.asked, c.busySlots = t, true
 	if n < 1 || c.inUse+int64(n) <= c.allowed && t < c.slotsUntil || c.openly(int64(n)) {
-		c.stuck = 0
 		return 0
 	}
 	c.waits = l.refs > 1
@@ -178,16 +176,21 @@ func (l *Slots) wait(key string, n int) time.Duration {
 	}
 	if c.inUse == 0 && c.stuck == 0 {
 		c.stuck = max(1, t)
-		s.plan(c, t+int64(s.cfg.Interval))
 	}
 	if most := l.most; c.inUse+int64(n) <= most { // else it waits for what runs here
 		want := min(max(c.inUse+int64(n)-c.allowed, min(2*c.allowed, 8), 1), most-c.allowed)
-		if want > c.wantSlots {
-			c.wantSlots = want
+		more := want > c.wantSlots
+		if c.wantSlots = max(c.wantSlots, want); more || c.slotsToSay() {
 			s.plan(c, t)
 		}
 	}
 	return s.cfg.Interval
+}
+
+// slotsToSay reports whether the store is to hear at once of what is wanted: of more, or of
+// a call that needs less than it was told, since nothing runs beside it any more.
+func (c *cell) slotsToSay() bool {
+	return c.wantSlots > c.toldWant || c.leastSlots > 0 && c.inUse == 0 && c.leastSlots < c.toldLeast
 }
 
 // fits reports whether there is room for who waits, as far as is known, or that there is

@@ -37,10 +37,16 @@ func newSlotted(t *testing.T, most int) *slotted {
 	return s
 }
 
-// process is one more of them, and the slots that it uses.
-func (s *slotted) process(fate func() fate) (*governor.Plain, *store.Slots) {
+// process is one more of them.
+func (s *slotted) process(fate func() fate) *governor.Plain {
 	net := &faulty{Store: s.m, count: &s.trips.n, fate: fate, delay: func() time.Duration { return time.Millisecond }}
 	sync := syncer(s.t, store.SyncerConfig{Store: net})
+	s.t.Cleanup(func() { sync.Close() })
+	return s.governor(sync)
+}
+
+// governor is one of a process.
+func (s *slotted) governor(sync *store.Syncer) *governor.Plain {
 	slots, err := sync.Slots(store.SlotsConfig{Name: "acme", Max: s.most})
 	if err != nil {
 		s.t.Fatal(err)
@@ -49,8 +55,8 @@ func (s *slotted) process(fate func() fate) (*governor.Plain, *store.Slots) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { g.Close(); sync.Close() })
-	return g, slots
+	s.t.Cleanup(func() { g.Close() })
+	return g
 }
 
 // call makes one that takes n slots for so long.
@@ -90,7 +96,7 @@ func (s *slotted) calls(g *governor.Plain, n int, holds time.Duration) *caller {
 }
 
 // over ends it after d: no call has waited for longer than longest, and at least such a
-// part of the slots was used, by no more than trips exchanges per call.
+// part of the slots was used, by no more than so many exchanges.
 func (s *slotted) over(d, longest time.Duration, used float64, trips int, all ...*caller) {
 	s.t.Helper()
 	time.Sleep(d)
@@ -106,8 +112,8 @@ func (s *slotted) over(d, longest time.Duration, used float64, trips int, all ..
 	}
 	part := float64(s.ran.Load()) / float64(s.most) / float64(d)
 	n := int(s.trips.n.Load())
-	if part < used || n > trips*sum+300 {
-		s.t.Errorf("%.0f %% of the slots were used by %d calls, in %d exchanges; want %.0f %%, and %d per call", 100*part, sum, n, 100*used, trips)
+	if part < used || n > trips {
+		s.t.Errorf("%.0f %% of the slots were used by %d calls, in %d exchanges; want %.0f %%, in %d", 100*part, sum, n, 100*used, trips)
 	}
 	s.t.Logf("%.0f %%, %d exchanges;%s", 100*part, n, b)
 }
@@ -115,7 +121,7 @@ func (s *slotted) over(d, longest time.Duration, used float64, trips int, all ..
 // each makes a process for each list of what its goroutines' calls take.
 func (s *slotted) each(holds time.Duration, processes ...[]int) (all []*caller) {
 	for i, sizes := range processes {
-		g, _ := s.process(nil)
+		g := s.process(nil)
 		for _, n := range sizes {
 			c := s.calls(g, n, holds)
 			c.what = fmt.Sprintf("%d of process %d", n, i)
@@ -142,17 +148,18 @@ func TestNoProcessIsStarvedOfSlots(t *testing.T) {
 		used      float64
 		trips     int
 	}{
-		{"one that is content with all", 10, [][]int{of(10, 1), of(1, 1)}, 2 * time.Second, 0.99, 2},
-		{"one that is content with all, and several that want more", 10, [][]int{of(10, 1), of(4, 1), of(20, 1)}, 2 * time.Second, 0.98, 2},
-		{"more processes than slots", 1, [][]int{of(1, 1), of(1, 1), of(1, 1), of(1, 1), of(1, 1)}, 8 * time.Second, 0.9, 2},
-		{"more processes than slots, and more calls", 3, [][]int{of(4, 1), of(4, 1), of(4, 1), of(4, 1), of(4, 1)}, 16 * time.Second, 0.9, 2},
-		{"two of large calls", 10, [][]int{{6, 6}, {6, 6}}, 6 * time.Second, 0.5, 2},
-		{"eight of large calls", 10, [][]int{{6}, {6}, {6}, {6}, {6}, {6}, {6}, {6}}, 16 * time.Second, 0.4, 6},
-		{"a large one beside small ones", 10, [][]int{{6}, of(20, 1)}, 6 * time.Second, 0.7, 2},
-		{"one of all beside small ones", 10, [][]int{{10}, of(20, 1)}, 6 * time.Second, 0.7, 2},
-		{"all sizes", 10, [][]int{{10}, {6, 1}, {4, 3}, {3}, {2, 10}, {1}, {1}, {1}}, 30 * time.Second, 0.4, 6},
-		{"one process", 10, [][]int{{1, 10}}, time.Second, 0.15, 0},
-		{"one process of many", 10, [][]int{append(of(12, 1), 10)}, 2 * time.Second, 0.5, 0},
+		{"one that is content with all", 10, [][]int{of(10, 1), of(1, 1)}, 2 * time.Second, 0.99, 300},
+		{"one that is content with all, and several that want more", 10, [][]int{of(10, 1), of(4, 1), of(20, 1)}, 2 * time.Second, 0.98, 500},
+		{"more processes than slots", 1, [][]int{of(1, 1), of(1, 1), of(1, 1), of(1, 1), of(1, 1)}, 8 * time.Second, 0.98, 1000},
+		{"more processes than slots, and more calls", 3, [][]int{of(4, 1), of(4, 1), of(4, 1), of(4, 1), of(4, 1)}, 5 * time.Second, 0.98, 2000},
+		{"two of large calls", 10, [][]int{{6, 6}, {6, 6}}, 4 * time.Second, 0.59, 500},
+		{"two of large calls beside small ones", 10, [][]int{{6, 6}, of(4, 1)}, 2 * time.Second, 0.99, 500},
+		{"eight of large calls", 10, [][]int{{6}, {6}, {6}, {6}, {6}, {6}, {6}, {6}}, 12 * time.Second, 0.58, 1500},
+		{"a large one beside small ones", 10, [][]int{{6}, of(20, 1)}, 2 * time.Second, 0.98, 1000},
+		{"one of all beside small ones", 10, [][]int{{10}, of(20, 1)}, 2 * time.Second, 0.95, 1200},
+		{"all sizes", 10, [][]int{{10}, {6, 1}, {4, 3}, {3}, {2, 10}, {1}, {1}, {1}}, 30 * time.Second, 0.5, 6000},
+		{"one process", 10, [][]int{{1, 10}}, time.Second, 0.15, 200},
+		{"one process of many", 10, [][]int{append(of(12, 1), 10)}, time.Second, 0.98, 200},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -168,8 +175,8 @@ func TestNoProcessIsStarvedOfSlots(t *testing.T) {
 func TestACallThatWaitsForSlotsSeldomAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlotted(t, 10)
-		a, _ := s.process(nil)
-		b, _ := s.process(nil)
+		a := s.process(nil)
+		b := s.process(nil)
 		s.wg.Go(func() { s.call(s.ctx, a, 6, time.Minute) })
 		time.Sleep(100 * time.Millisecond)
 		s.wg.Go(func() { s.call(s.ctx, b, 6, time.Minute) })
@@ -192,8 +199,8 @@ func TestACallThatWaitsForSlotsSeldomAsks(t *testing.T) {
 func TestACallThatIsGivenUpIsNotInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlotted(t, 10)
-		a, _ := s.process(nil)
-		b, _ := s.process(nil)
+		a := s.process(nil)
+		b := s.process(nil)
 		for range 9 {
 			s.calls(a, 1, 20*time.Millisecond)
 		}
@@ -213,7 +220,7 @@ func TestACallThatIsGivenUpIsNotInLine(t *testing.T) {
 			t.Errorf("9 slots were used for %v each in 10 s, after a call that waited for all was given up", n*10/9)
 		}
 		other := s.calls(b, 1, 20*time.Millisecond)
-		s.over(37*time.Second, 2*time.Second, 0, 2, other)
+		s.over(37*time.Second, 2*time.Second, 0, 400, other)
 	})
 }
 
@@ -224,7 +231,7 @@ func TestADeadProcessIsNotInLine(t *testing.T) {
 			s := newSlotted(t, 10)
 			var dead atomic.Bool
 			all := s.each(20*time.Millisecond, of(10, 1), of(3, 1))
-			g, _ := s.process(func() fate {
+			g := s.process(func() fate {
 				if dead.Load() {
 					return lost
 				}
@@ -238,7 +245,7 @@ func TestADeadProcessIsNotInLine(t *testing.T) {
 			if n := time.Duration(s.ran.Load() - before); size == 10 && n > 15*time.Second {
 				t.Errorf("slots were used for %v in 3 s while a call waits for all, and is first in line", n)
 			}
-			s.over(time.Minute, s.m.TTL()/2+time.Second, 0.8, 2, all...)
+			s.over(time.Minute, s.m.TTL()/2+time.Second, 0.8, 1000, all...)
 		})
 	}
 }
@@ -257,7 +264,7 @@ func TestNoCallWaitsForeverForSlotsAtRandom(t *testing.T) {
 				callers := 0
 				for i := range 1 + r.IntN(6) {
 					var dead atomic.Bool
-					g, _ := s.process(func() fate {
+					g := s.process(func() fate {
 						if dead.Load() {
 							return lost
 						}
@@ -294,8 +301,60 @@ func TestNoCallWaitsForeverForSlotsAtRandom(t *testing.T) {
 					}
 				}
 				t.Log(what)
-				s.over(5*time.Minute, time.Duration(callers+10)*5*time.Second, 0, 40, all...)
+				s.over(5*time.Minute, time.Duration(callers+10)*5*time.Second, 0, 50_000, all...)
 			})
 		})
 	}
+}
+
+// Two governors of a process use the same slots. That one's call waits for more than comes
+// free holds up none of the other's, which take few.
+func TestAnOwnersLargeCallHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlotted(t, 10)
+		elsewhere := s.process(nil)
+		s.wg.Go(func() { s.call(s.ctx, elsewhere, 5, time.Hour) })
+		time.Sleep(time.Second)
+		sync := syncer(t, store.SyncerConfig{Store: s.m})
+		t.Cleanup(func() { sync.Close() })
+		large, small := s.governor(sync), s.governor(sync)
+		s.wg.Go(func() { s.call(s.ctx, large, 10, 0) })
+		time.Sleep(10 * time.Millisecond)
+		c := s.calls(small, 1, 20*time.Millisecond)
+		time.Sleep(900 * time.Millisecond) // before the large one stands in line, for which all wait
+		if c.made < 40 {
+			t.Errorf("%d calls of 20ms were made in 900ms beside one that waits", c.made)
+		}
+		s.stop()
+		time.Sleep(time.Hour)
+		s.wg.Wait()
+	})
+}
+
+// A process in which something runs has its part, and no more: its next call waits for that.
+func TestWhoRunsDoesNotStandInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlotted(t, 10)
+		a := s.process(nil)
+		b := s.process(nil)
+		s.wg.Go(func() { s.call(s.ctx, a, 3, time.Minute) })
+		time.Sleep(time.Second)
+		for range 7 {
+			s.calls(b, 1, 20*time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		s.wg.Go(func() { s.call(s.ctx, a, 6, time.Minute) })
+		s.ran.Store(0)
+		time.Sleep(50 * time.Second)
+		if n := time.Duration(s.ran.Load()); n < 49*7*time.Second {
+			t.Errorf("7 slots were used for %v in 50 s beside a process that uses 3", n)
+		}
+		time.Sleep(12 * time.Second)
+		if n := s.inUse.Load(); n < 6 {
+			t.Errorf("%d slots are in use, and a call waited for 6", n)
+		}
+		s.stop()
+		time.Sleep(time.Minute)
+		s.wg.Wait()
+	})
 }

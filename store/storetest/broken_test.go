@@ -366,6 +366,9 @@ var controls = []struct {
 	{check: "SlotsAreAskedBackOfTheContent", what: "lets who has them keep them", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }
 	}},
+	{check: "SlotsGoByTheRules", what: "does not know what is of use", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) { it.LeastSlots = 0 }
+	}},
 	{check: "CallsStandInLineForSlots", what: "knows no line", breaks: func(b *broken) {
 		b.before = func(_ *store.Node, it *store.Item) { it.InLine = false }
 	}},

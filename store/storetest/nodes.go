@@ -181,6 +181,75 @@ func slotsInLine(c *check) {
 	}
 }
 
+// slotsByTheRules has nodes say what they hold and want, and knows what that comes to.
+func slotsByTheRules(c *check) {
+	type says struct {
+		node              int
+		slots, held, want int64
+		least             int64
+		inLine            bool
+		answer            int64
+	}
+	const line = true
+	for _, tt := range []struct {
+		what string
+		says []says
+	}{
+		{"who says so leaves the line", []says{
+			{0, 4, 0, 4, 0, false, 4}, {1, 4, 0, 4, 4, line, 0}, {0, 4, 4, 0, 0, false, 0},
+			{1, 4, 0, 0, 0, false, 0}, {0, 4, 4, 0, 0, false, 4},
+		}},
+		{"who wants no slots leaves the line", []says{
+			{0, 4, 0, 4, 0, false, 4}, {1, 4, 0, 4, 4, line, 0}, {2, 4, 0, 4, 4, line, 0}, {1, 0, 0, 0, 0, false, 0},
+			{0, 4, 0, 0, 0, false, 0}, {2, 4, 0, 4, 4, line, 4},
+		}},
+		{"who has what its call takes does not take what the next in line needs", []says{
+			{0, 5, 0, 5, 0, false, 5}, {1, 5, 0, 4, 1, line, 0}, {2, 5, 0, 2, 2, line, 0}, {0, 5, 5, 0, 0, false, 4},
+			{0, 5, 2, 0, 0, false, 2}, {1, 5, 0, 4, 1, line, 1}, {2, 5, 0, 2, 2, line, 2},
+		}},
+		{"nothing is given that is of no use", []says{
+			{0, 5, 0, 3, 0, false, 3}, {1, 5, 0, 3, 3, false, 0}, {1, 5, 0, 2, 2, false, 2},
+		}},
+		{"nothing is asked back that is of no use", []says{
+			{0, 5, 0, 5, 0, false, 5}, {1, 5, 0, 3, 3, false, 0}, {0, 5, 5, 0, 0, false, 5},
+			{1, 5, 0, 3, 2, false, 0}, {0, 5, 5, 0, 0, false, 3},
+		}},
+		{"the first in line keeps what it has got so far", []says{
+			{0, 5, 0, 5, 0, false, 5}, {1, 5, 0, 4, 4, line, 0}, {0, 5, 2, 0, 0, false, 1}, {1, 5, 0, 4, 4, line, 3},
+			{2, 5, 0, 1, 1, false, 0}, {1, 5, 3, 1, 4, line, 3},
+		}},
+		{"the others in line hold nothing", []says{
+			{0, 5, 0, 3, 0, false, 3}, {1, 5, 0, 5, 5, line, 2}, {2, 5, 0, 4, 4, line, 0}, {0, 5, 3, 1, 4, line, 0},
+		}},
+		{"no more is asked back than is not there", []says{
+			{0, 6, 0, 3, 0, false, 3}, {2, 6, 0, 3, 0, false, 3}, {1, 6, 0, 3, 3, line, 0}, {2, 6, 1, 0, 0, false, 0},
+			{0, 6, 3, 0, 0, false, 2},
+		}},
+		{"what is kept for the first in line is not asked back again", []says{
+			{0, 5, 0, 4, 0, false, 4}, {2, 5, 0, 1, 0, false, 1}, {1, 5, 0, 1, 1, line, 0}, {2, 5, 0, 0, 0, false, 0},
+			{0, 5, 4, 0, 0, false, 4},
+		}},
+		{"nobody waits for who needs more than there are", []says{
+			{0, 3, 0, 3, 0, false, 3}, {1, 5, 0, 5, 5, line, 0}, {0, 3, 3, 0, 0, false, 3},
+			{2, 5, 0, 1, 1, line, 0}, {0, 3, 3, 0, 0, false, 2},
+		}},
+		{"a call that had its turn may begin", []says{
+			{0, 4, 0, 4, 0, false, 4}, {1, 4, 0, 3, 3, line, 0}, {0, 4, 1, 3, 0, false, 1}, {1, 4, 0, 3, 3, line, 3},
+			{0, 4, 1, 3, 0, false, 1}, {1, 4, 3, 0, 3, line, 3}, {1, 4, 3, 0, 0, false, 2},
+		}},
+	} {
+		key, ns := newKey(), nodes(3)
+		for i, s := range tt.says {
+			it := slots(s.slots, s.held, s.want)
+			it.Key, it.LeastSlots, it.InLine = key, s.least, s.inLine
+			if a := c.ask(ns[s.node], it); a.Held != s.answer {
+				c.Errorf("%s: answer %d is %d slots, want %d", tt.what, i, a.Held, s.answer)
+				break
+			}
+		}
+	}
+}
+
 // slotsOfTheFirstInLine has one who stands in line first, and is heard no more.
 func slotsOfTheFirstInLine(c *check) {
 	n := nodes(3)

@@ -118,6 +118,7 @@ var checks = []struct {
 	{"SlotsAreNotClaimed", slotsNotClaimed},
 	{"SlotsAreAskedBack", slotsAskedBack},
 	{"SlotsAreAskedBackOfTheContent", slotsOfTheContent},
+	{"SlotsGoByTheRules", slotsByTheRules},
 	{"CallsStandInLineForSlots", slotsInLine},
 	{"SlotsAreKeptForTheFirstInLine", slotsOfTheFirstInLine},
 	{"LostStateGrantsNothingTwice", lostGrants},
