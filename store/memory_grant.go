@@ -141,18 +141,22 @@ func (r *resource) chunk(now int64, n *member, avail int64) (k, fair int64) {
 func (r *resource) comeAgain(now int64, n *member, promised, least, kept int64) (at int64) {
 	place := int64(1 << 62)
 	if promised > now {
-		place = promised - 1
+		place = micros(promised) - 1
 	} else if promised != 0 {
-		place = r.enough(now, least, 0, kept)
+		place = micros(r.enough(now, least, 0, kept))
 	}
 	ahead := int64(0)
 	for _, o := range r.nodes {
-		if o != n && o.promise > now && o.promise <= place && o.want < turns {
+		if o != n && o.promise > now && micros(o.promise) <= place && o.want < turns {
 			ahead++
 		}
 	}
 	return r.enough(now, least, ahead, kept)
 }
+
+// micros is at in microseconds, rounded up: as other engines count, so that who comes
+// before whom is the same in all.
+func micros(at int64) int64 { return (at + 999) / 1000 }
 
 // enough is when there are least permits beside those that are kept, and those of so many
 // nodes that are to come before.
