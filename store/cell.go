@@ -65,8 +65,10 @@ type cell struct {
 	toldLeast  int64 // and of the call that waits, that it needs so many beside what runs
 	busySlots  bool  // one was taken since the last item
 	slotsUntil int64
-	leastSlots int64 // somebody waits for so many more, and nobody was woken since for fewer; 0: nobody
-	stuck      int64 // since then, while nothing was in use; 0: not
+	claims     []claim // on them, by who has waited for longest
+	beganAt    int64   // a call, last
+	turn       int64   // until then this process has its turn
+	toldLine   LineWord
 }
 
 // most is how many permits there can be at once.
@@ -104,8 +106,8 @@ func (c *cell) next(now int64) int64 {
 	if _, early := c.spare(now); early > now {
 		beat = min(beat, early)
 	}
-	if c.stuck != 0 && now-c.stuck < int64(c.s.cfg.Interval) {
-		beat = min(beat, c.stuck+int64(c.s.cfg.Interval)) // the store is to hear of it then
+	if c.slots != nil {
+		beat = min(beat, c.nextInLine(now))
 	}
 	switch {
 	case c.hinted || c.passed || c.member != nil && c.member.toSay():

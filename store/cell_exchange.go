@@ -40,20 +40,12 @@ func (c *cell) item(now int64) *Item {
 		c.member.say(it, now)
 	}
 	if c.slots != nil {
-		c.waited(now)
+		c.prune(now)
 		it.Slots, it.Held, it.WantSlots = c.slots.most, c.inUse, c.wantSlots
 		if c.busySlots && c.fits() { // what is not in use now will be soon
 			it.Held = max(c.inUse, min(c.allowed, c.held))
 		}
-		c.toldLeast = 0
-		if c.leastSlots > 0 {
-			c.toldLeast = c.inUse + c.leastSlots
-		}
-		if n := c.toldLeast; n > 0 && n <= c.slots.most {
-			c.wantSlots = max(c.wantSlots, n-it.Held)
-			it.WantSlots, it.LeastSlots = c.wantSlots, n
-			it.InLine = c.inUse == 0 && c.stuck != 0 && now-c.stuck >= int64(c.s.cfg.Interval)
-		}
+		c.sayLine(it, now)
 		c.busySlots, c.toldWant = false, c.wantSlots
 		c.allowed = min(c.allowed, it.Held)
 	}
@@ -251,9 +243,12 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		// SetMax may have made it fewer since the item was sent.
 		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), min(a.Held, c.slots.most)
 		c.slotsUntil = sent + int64(a.SlotsFor-a.SlotsFor/10)
+		if it.Line == LineWaits && a.Held >= it.LeastSlots {
+			c.turn = now + int64(c.s.cfg.Interval)
+		}
 		got := a.Held - it.Held
 		c.toldWant = max(0, c.toldWant-got)
-		if c.wantSlots = max(0, c.wantSlots-got); c.wantSlots > 0 && c.allowed > c.inUse {
+		if c.wantSlots = max(0, c.wantSlots-got); c.wantSlots > 0 && c.fits() {
 			c.wantSlots = 0
 		}
 		if a.Held < it.Held && c.inUse < it.Held {
@@ -264,7 +259,6 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		after = append(after, c.member.hear(a, sent, now)...)
 	}
 	if a.Granted > 0 || was != c.frozen(now) || c.slots != nil && c.fits() {
-		c.leastSlots = 0 // who asks now is who waits: the one before need not be
 		after = append(after, c.wake()...)
 	}
 	return after

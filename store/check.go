@@ -35,7 +35,7 @@ func (it *Item) check() error {
 	}{
 		{"Want", it.Want, 1e9}, {"Least", it.Least, it.Want}, {"Returned", it.Returned, 1e9}, {"Debt", it.Debt, 1e9},
 		{"Slots", it.Slots, 1 << 20}, {"Held", it.Held, 1 << 20}, {"WantSlots", it.WantSlots, 1 << 20},
-		{"LeastSlots", it.LeastSlots, it.Held + it.WantSlots},
+		{"LeastSlots", it.LeastSlots, it.Held + it.WantSlots}, {"Line", int64(it.Line), int64(LineTurn)},
 		{"Cool", int64(len(it.Cool)), 16}, {"Known", int64(len(it.Known)), 16}, {"Clear", int64(len(it.Clear)), 16},
 		{"Probe", int64(it.Probe), int64(ProbePassed)},
 	} {

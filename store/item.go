@@ -73,11 +73,9 @@ type Item struct {
 	// LeastSlots is how many slots, of Held and WantSlots together, are of use: what runs
 	// on the node, and the call that waits. Fewer are not granted. 0: all are.
 	//
-	// InLine says that nothing runs there, though the call has waited for a while. Who has
-	// fewer than LeastSlots then stands in line for them, until it has them, or does not say
-	// so any more: what the first one lacks others do not get, and are asked for.
+	// Line says where the node stands in the line for slots.
 	LeastSlots int64
-	InLine     bool
+	Line       LineWord
 
 	// Bye says that the node leaves: everything it holds is free.
 	Bye bool
@@ -116,6 +114,18 @@ const (
 	ProbeNothing ProbeWord = iota
 	ProbeWanted            // it has a call that may be the probe
 	ProbePassed            // the vendor accepted it, or has not refused it for long: everybody may go on
+)
+
+// LineWord is what a node says about the line for slots. Who waits and has fewer than
+// Item.LeastSlots stands in it: what the first one lacks the others do not get, and are asked
+// for. When it has got that it has a turn, as long as it says so: nobody stands in line
+// before it meanwhile, and nothing is asked back.
+type LineWord uint8
+
+const (
+	LineNothing LineWord = iota
+	LineWaits            // nothing runs on the node, though a call has waited for a while
+	LineTurn             // it has had its turn for less than a while
 )
 
 // ProbeState is what stands between a cooldown's end and what is granted after it.

@@ -45,6 +45,7 @@ type member struct {
 	slots, held, wantSlots int64
 	leastSlots             int64
 	line                   int64 // the smallest is first in line for leastSlots; 0: not in line
+	turn                   bool  // it is first, and has what it stood in line for
 }
 
 // cooled is a cooldown of one scope.

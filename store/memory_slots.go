@@ -6,19 +6,19 @@ package store
 //
 // A part may be of no use: where there are fewer slots than nodes, or its calls take more
 // than it is (Item.LeastSlots); then it has none. A node on which nothing runs, though a
-// call has waited for a while, stands in line: for the first in line what that takes is kept of
-// what comes free, and asked back from all others, whatever their parts.
+// call has waited for a while, stands in line (Item.Line): for the first in line what that
+// takes is kept of what comes free, and asked back from all others, whatever their parts.
+// Then it has a turn.
 
 // shareSlots gives n the slots that it may have.
 func (r *resource) shareSlots(now int64, in terms, n *member, it *Item, a *Answer) (freed bool) {
 	before := n.held
 	n.slots, n.wantSlots, n.leastSlots = it.Slots, it.WantSlots, it.LeastSlots
-	waits := it.InLine && it.LeastSlots > min(n.held, it.Held)
 	if it.Slots == 0 || it.Bye {
-		n.held, n.line = 0, 0
+		n.held, n.line, n.turn = 0, 0, false
 		return before > 0
 	}
-	capacity, others, content, claims := int64(1<<20), int64(0), int64(0), int64(0)
+	capacity, others := it.Slots, int64(0)
 	for _, o := range r.nodes {
 		if o.slots > 0 {
 			capacity = min(capacity, o.slots)
@@ -26,13 +26,8 @@ func (r *resource) shareSlots(now int64, in terms, n *member, it *Item, a *Answe
 		if o != n {
 			others += o.held
 		}
-		if o.wantSlots > 0 || o == n && it.Held > 0 {
-			claims++
-		} else if o != n {
-			content += o.held
-		}
 	}
-	fair := max(1, (capacity-content)/max(1, claims))
+	fair := r.slotsPart(n, it.Held, capacity)
 	var first *member
 	if now < r.slotsFrom {
 		n.held = min(it.Held, capacity) // somebody may hold the rest
@@ -41,21 +36,23 @@ func (r *resource) shareSlots(now int64, in terms, n *member, it *Item, a *Answe
 		want := it.WantSlots + max(0, it.Held-n.held)
 		n.held = min(it.Held, n.held)
 		free := capacity - others - n.held
-		r.standInLine(n, waits)
-		if first = r.first(now, in, n, capacity); first == n {
+		r.standInLine(n, it.Line, capacity)
+		if first = r.first(now, in, n, capacity); first == n && !n.turn {
 			k := max(0, min(n.leastSlots-n.held, free))
 			n.held += k
 			free -= k
 			want -= k
-			r.standInLine(n, n.held < n.leastSlots)
-			first = r.first(now, in, n, capacity)
+			n.turn = n.held >= n.leastSlots
 		}
-		if free -= first.keeps(n); n.line == 0 {
+		if free -= first.keeps(n); n != first || n.turn {
 			if r.slotsWanted(n) { // beyond its part, one at a time of what is left of the others'
 				want = min(want, max(fair-n.held, min(1, free-r.slotsLacking(n, first, fair))))
 			}
 			if want = min(want, free); want > 0 && n.held+want >= n.leastSlots {
 				n.held += want
+				if n != first {
+					n.line = 0 // its part was of use
+				}
 			}
 		}
 	}
@@ -70,18 +67,38 @@ func (r *resource) shareSlots(now int64, in terms, n *member, it *Item, a *Answe
 			a.Held = max(min(n.held, fair), n.held-lack)
 		}
 		a.Held = min(a.Held, max(0, n.held-max(0, kept-free)))
-		if it.InLine && n.held >= it.LeastSlots {
-			a.Held = max(a.Held, it.LeastSlots) // it is yet to begin
-		}
 	}
 	return n.held < before && r.slotsWanted(n)
 }
 
-// standInLine has n stand in line, behind all who do, or leave it.
-func (r *resource) standInLine(n *member, waits bool) {
-	if !waits {
-		n.line = 0
-	} else if n.line == 0 {
+// slotsPart is the part of n, which holds some: of what is left by those who want no more,
+// or have no use for a part.
+func (r *resource) slotsPart(n *member, held, capacity int64) (fair int64) {
+	fair = capacity
+	for range 2 { // who has no use for a part is known by its size
+		rest, parts := capacity, int64(0)
+		for _, o := range r.nodes {
+			if o == n && o.wantSlots+held > 0 || o != n && o.wantSlots > 0 && o.leastSlots <= fair {
+				parts++
+			} else if o != n {
+				rest -= o.held
+			}
+		}
+		fair = max(1, rest/max(1, parts))
+	}
+	return fair
+}
+
+// standInLine has n stand in line, behind all who do, go on with its turn, or leave. There
+// is no line for more than there are.
+func (r *resource) standInLine(n *member, says LineWord, capacity int64) {
+	lacks := says == LineWaits && n.leastSlots > n.held && n.leastSlots <= capacity
+	switch {
+	case n.turn && says != LineNothing && !lacks:
+	case !lacks:
+		n.line, n.turn = 0, false
+	case n.line == 0 || n.turn:
+		n.line, n.turn = 0, false
 		for _, o := range r.nodes {
 			n.line = max(n.line, o.line)
 		}
@@ -90,8 +107,8 @@ func (r *resource) standInLine(n *member, waits bool) {
 }
 
 // first is who is first in line, as n sees it: nil when nobody is. Who has not been heard
-// for half of a TTL has left, it seems; who needs more slots than there are waits for
-// another number of them.
+// for half of a TTL has left, it seems; and who needs more slots than there are by now waits
+// for another number of them.
 func (r *resource) first(now int64, in terms, n *member, capacity int64) (first *member) {
 	for _, o := range r.nodes {
 		if o.line > 0 && o.leastSlots <= capacity && (o == n || o.expires-int64(in.ttl)/2 > now) &&
@@ -104,7 +121,7 @@ func (r *resource) first(now int64, in terms, n *member, capacity int64) (first 
 
 // keeps is how many slots are kept from n for the first in line; nil keeps none.
 func (first *member) keeps(n *member) int64 {
-	if first == nil || first == n {
+	if first == nil || first == n || first.turn {
 		return 0
 	}
 	return max(0, first.leastSlots-first.held)

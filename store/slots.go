@@ -34,15 +34,16 @@ type SlotsConfig struct {
 // many as this one had, until they end: no context ends with a slot. A call that must
 // not should have a timeout of a tenth of the TTL, and another Outage.
 //
-// All processes that want some have the same part of them. A process in which nothing has
-// run for an Interval of the Syncer, though a call waits, stands in line with others of which
-// that is true: the first is kept what its call takes, whatever the parts. So every call
-// begins that takes no more than there are, if those end that run. Of calls that wait in one
-// process the owner says which is first.
+// All processes that want some have the same part of them. A process in which nothing runs
+// stands in line with others of which that is true, when a call has waited for an Interval of
+// the Syncer: the first is kept what its call takes, whatever the parts, and has a turn then,
+// of an Interval. So every call begins that takes no more than there are, when enough of
+// those have ended that run; but where others run in its own process all the time, as
+// streams do, it may not begin if it does not fit beside them into the process's part.
 //
 // Slots have one owner, as every limiter. Those of one Name and level in a process are
 // the same slots, each under its own owner's lock, and so a limiter.Claimer; the smallest
-// Max of them counts.
+// Max of them counts. What a call of one waits for, for an Interval, the others leave.
 type Slots struct {
 	*slotting
 	owner
@@ -167,43 +168,10 @@ func (l *Slots) wait(key string, n int) time.Duration {
 	}
 	t := s.now()
 	c.asked, c.busySlots = t, true
-	if n < 1 || c.inUse+int64(n) <= c.allowed && t < c.slotsUntil || c.openly(int64(n)) {
+	if room := c.allowed - c.reserved(l, t); n < 1 || c.inUse+int64(n) <= room && t < c.slotsUntil || c.openly(int64(n)) {
 		return 0
 	}
-	c.waits = l.refs > 1
-	if c.leastSlots == 0 || int64(n) < c.leastSlots {
-		c.leastSlots = int64(n)
-	}
-	if c.inUse == 0 && c.stuck == 0 {
-		c.stuck = max(1, t)
-	}
-	if most := l.most; c.inUse+int64(n) <= most { // else it waits for what runs here
-		want := min(max(c.inUse+int64(n)-c.allowed, min(2*c.allowed, 8), 1), most-c.allowed)
-		more := want > c.wantSlots
-		if c.wantSlots = max(c.wantSlots, want); more || c.slotsToSay() {
-			s.plan(c, t)
-		}
-	}
-	return s.cfg.Interval
-}
-
-// slotsToSay reports whether the store is to hear at once of what is wanted: of more, or of
-// a call that needs less than it was told, since nothing runs beside it any more.
-func (c *cell) slotsToSay() bool {
-	return c.wantSlots > c.toldWant || c.leastSlots > 0 && c.inUse == 0 && c.leastSlots < c.toldLeast
-}
-
-// fits reports whether there is room for who waits, as far as is known, or that there is
-// never room for him any more.
-func (c *cell) fits() bool {
-	return c.allowed-c.inUse >= max(1, c.leastSlots) || c.leastSlots > c.slots.most
-}
-
-// waited forgets who has waited and does not ask any more.
-func (c *cell) waited(now int64) {
-	if now-c.asked > 2*int64(c.s.cfg.Interval) {
-		c.leastSlots, c.stuck, c.wantSlots = 0, 0, 0
-	}
+	return c.refuse(l, int64(n), t)
 }
 
 // Take takes n slots of key, for which Wait has just said 0.
@@ -226,7 +194,7 @@ func (l *Slots) Claim(now time.Time, key string, n int) (wait time.Duration) {
 // take is Take. The caller holds mu.
 func (l *Slots) take(key string, n int) {
 	if c := l.keys[key]; c != nil && n > 0 {
-		c.leastSlots, c.stuck = 0, 0
+		c.began(l, int64(n))
 		if c.inUse += int64(n); (c.inUse > c.allowed || l.s.now() >= c.slotsUntil) && c.openly(0) {
 			l.s.unguarded(l.name, throttle.Scope{Level: l.per, Key: key})
 		}

@@ -157,6 +157,8 @@ func TestNoProcessIsStarvedOfSlots(t *testing.T) {
 		{"eight of large calls", 10, [][]int{{6}, {6}, {6}, {6}, {6}, {6}, {6}, {6}}, 12 * time.Second, 0.58, 1500},
 		{"a large one beside small ones", 10, [][]int{{6}, of(20, 1)}, 2 * time.Second, 0.98, 1000},
 		{"one of all beside small ones", 10, [][]int{{10}, of(20, 1)}, 2 * time.Second, 0.95, 1200},
+		{"small ones beside two of all", 10, [][]int{{10}, {10}, of(20, 1)}, 4 * time.Second, 0.95, 2500},
+		{"small ones beside four of all", 10, [][]int{{10}, {10}, {10}, {10}, of(20, 1)}, 6 * time.Second, 0.95, 4000},
 		{"all sizes", 10, [][]int{{10}, {6, 1}, {4, 3}, {3}, {2, 10}, {1}, {1}, {1}}, 30 * time.Second, 0.5, 6000},
 		{"one process", 10, [][]int{{1, 10}}, time.Second, 0.15, 200},
 		{"one process of many", 10, [][]int{append(of(12, 1), 10)}, time.Second, 0.98, 200},
@@ -245,14 +247,14 @@ func TestADeadProcessIsNotInLine(t *testing.T) {
 			if n := time.Duration(s.ran.Load() - before); size == 10 && n > 15*time.Second {
 				t.Errorf("slots were used for %v in 3 s while a call waits for all, and is first in line", n)
 			}
-			s.over(time.Minute, s.m.TTL()/2+time.Second, 0.8, 1000, all...)
+			s.over(time.Minute, s.m.TTL()/2+2*time.Second, 0.8, 1000, all...)
 		})
 	}
 }
 
 // Any processes make any calls, and give some up; some die.
 func TestNoCallWaitsForeverForSlotsAtRandom(t *testing.T) {
-	for i := range effort.Times(10) {
+	for i := range effort.Times(6) {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -297,11 +299,12 @@ func TestNoCallWaitsForeverForSlotsAtRandom(t *testing.T) {
 					}
 					if dies {
 						fmt.Fprint(what, " dies")
-						s.wg.Go(func() { sleep(s.ctx, time.Duration(r.IntN(30_000))*time.Millisecond); dead.Store(true) })
+						at := time.Duration(r.IntN(30_000)) * time.Millisecond
+						s.wg.Go(func() { sleep(s.ctx, at); dead.Store(true) })
 					}
 				}
 				t.Log(what)
-				s.over(5*time.Minute, time.Duration(callers+10)*5*time.Second, 0, 50_000, all...)
+				s.over(5*time.Minute, time.Duration(callers+10)*5*time.Second, 0, 200_000, all...)
 			})
 		})
 	}
@@ -329,6 +332,58 @@ func TestAnOwnersLargeCallHoldsUpNoOther(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.wg.Wait()
 	})
+}
+
+// Two governors of a process make calls of different sizes by the same slots.
+func TestNoOwnerIsStarvedOfSlots(t *testing.T) {
+	for _, others := range []bool{false, true} {
+		for _, sizes := range [][]int{{1, 10}, {1, 6}, {3, 4}} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSlotted(t, 10)
+				var all []*caller
+				if others {
+					all = s.each(20*time.Millisecond, of(20, 1))
+				}
+				sync := syncer(t, store.SyncerConfig{Store: &faulty{Store: s.m, count: &s.trips.n, delay: func() time.Duration { return time.Millisecond }}})
+				t.Cleanup(func() { sync.Close() })
+				for i, n := range sizes {
+					g := s.governor(sync)
+					for range max(2, 20-4*n) {
+						all = append(all, s.calls(g, n, time.Duration(20+i)*time.Millisecond))
+					}
+				}
+				s.over(time.Minute, 15*time.Second, 0.6, 60_000, all...)
+			})
+		}
+	}
+}
+
+// Calls that are given up after a moment, one after the other, are not one that waits.
+func TestCallsThatAreGivenUpSoonAreNotInLine(t *testing.T) {
+	for _, pause := range []time.Duration{600 * time.Millisecond, 1800 * time.Millisecond, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSlotted(t, 10)
+			a, b := s.process(nil), s.process(nil)
+			for range 9 {
+				s.calls(a, 1, 20*time.Millisecond)
+			}
+			s.wg.Go(func() { s.call(s.ctx, a, 1, time.Hour) })
+			time.Sleep(time.Second)
+			s.ran.Store(0)
+			for range 20 {
+				ctx, cancel := context.WithTimeout(s.ctx, 100*time.Millisecond)
+				s.call(ctx, b, 10, 0)
+				cancel()
+				time.Sleep(pause)
+			}
+			if n, want := time.Duration(s.ran.Load()), 20*9*(pause+100*time.Millisecond); n < want*95/100 {
+				t.Errorf("each %v: slots were used for %v of %v", pause, n, want)
+			}
+			s.stop()
+			time.Sleep(time.Hour)
+			s.wg.Wait()
+		})
+	}
 }
 
 // A process in which something runs has its part, and no more: its next call waits for that.

@@ -195,7 +195,7 @@ func (n *member) code(c *coder) {
 		num(c, v, huge)
 	}
 	// Who waits for a call's slots, which is seldom, has more than slots.
-	waits := n.leastSlots > 0 || n.line > 0
+	waits := n.leastSlots > 0 || n.line > 0 || n.turn
 	if waits {
 		n.slots += moreSlots
 	}
@@ -208,6 +208,7 @@ func (n *member) code(c *coder) {
 	if waits {
 		num(c, &n.leastSlots, 1<<21)
 		num(c, &n.line, huge)
+		c.flag(&n.turn)
 	}
 	c.time(&n.granted)
 	c.time(&n.promise)

@@ -42,7 +42,7 @@ func someItem(rnd *rand.Rand, seq uint64) Item {
 	it.Least = min(it.Want, some(3))
 	if rnd.IntN(2) == 0 {
 		it.Slots, it.Held, it.WantSlots = 1+some(10), some(10), some(10)
-		it.LeastSlots, it.InLine = rnd.Int64N(it.Held+it.WantSlots+1), rnd.IntN(2) == 0
+		it.LeastSlots, it.Line = rnd.Int64N(it.Held+it.WantSlots+1), LineWord(rnd.IntN(3))
 	}
 	for range some(2) {
 		it.Cool = append(it.Cool, Cool{fmt.Sprint(rnd.IntN(100)), time.Duration(1 + some(1e9))})

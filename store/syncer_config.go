@@ -54,8 +54,8 @@ type SyncerConfig struct {
 	// is missing, by the word of a store that is Attentive: in memory, on Redis but a
 	// Cluster, on MariaDB. Of other keys permits that nobody
 	// uses go back in it, and else they are exchanged when three quarters of the
-	// store's TTL are over. A process in which nothing has run for an Interval, though a
-	// call waits for slots, stands in line for them. A shorter one costs a round trip per
+	// store's TTL are over. It is also for how long a call waits for slots before its
+	// process stands in line for them, and how long a turn lasts. A shorter one costs a round trip per
 	// host, process and Interval; a longer one makes a lost hint matter for longer.
 	// 10 ms up to a third of the store's TTL. 0 means 1 s, or a third of the TTL.
 	Interval time.Duration

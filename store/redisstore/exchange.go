@@ -198,7 +198,7 @@ func (s *Store) words(node store.Node, it *store.Item) string {
 func moreWords(it *store.Item) string {
 	var buf [128]byte
 	b := appendInts(buf[:0],
-		int64(it.Probe), it.Slots, it.Held, it.WantSlots, it.LeastSlots, bit(it.InLine), bit(it.Bye), int64(len(it.Cool)), int64(len(it.Known)), int64(len(it.Clear)))
+		int64(it.Probe), it.Slots, it.Held, it.WantSlots, it.LeastSlots, int64(it.Line), bit(it.Bye), int64(len(it.Cool)), int64(len(it.Known)), int64(len(it.Clear)))
 	return string(digits(b, it.Seq))
 }
 

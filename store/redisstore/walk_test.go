@@ -100,7 +100,7 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 		}
 		if at/(2*time.Second)%4 == 3 && one(2) {
 			it.Slots, it.Held, it.WantSlots = 6+few(), few(), 2*few()
-			it.LeastSlots, it.InLine = r.Int64N(it.Held+it.WantSlots+1), one(2)
+			it.LeastSlots, it.Line = r.Int64N(it.Held+it.WantSlots+1), store.LineWord(r.IntN(3))
 		}
 		it.Bye = one(300)
 		seqs[i]++

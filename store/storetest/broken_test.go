@@ -370,13 +370,13 @@ var controls = []struct {
 		b.before = func(_ *store.Node, it *store.Item) { it.LeastSlots = 0 }
 	}},
 	{check: "CallsStandInLineForSlots", what: "knows no line", breaks: func(b *broken) {
-		b.before = func(_ *store.Node, it *store.Item) { it.InLine = false }
+		b.before = func(_ *store.Node, it *store.Item) { it.Line = store.LineNothing }
 	}},
 	{check: "CallsStandInLineForSlots", what: "does not know what is of use", breaks: func(b *broken) {
 		b.before = func(_ *store.Node, it *store.Item) { it.LeastSlots = 0 }
 	}},
 	{check: "SlotsAreKeptForTheFirstInLine", what: "knows no line", breaks: func(b *broken) {
-		b.before = func(_ *store.Node, it *store.Item) { it.InLine = false }
+		b.before = func(_ *store.Node, it *store.Item) { it.Line = store.LineNothing }
 	}},
 	{check: "SlotsAreKeptForTheFirstInLine", what: "asks nothing back", breaks: func(b *broken) {
 		b.after = func(_ store.Node, it store.Item, a *store.Answer) { a.Held = max(a.Held, it.Held) }

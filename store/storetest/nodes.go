@@ -139,6 +139,7 @@ func slotsInLine(c *check) {
 		held, inUse int64
 		calls       int
 		waits       int // rounds without one
+		turn        int // rounds that are left of it
 	}
 	all := []*caller{{least: 3}, {least: 2}, {least: 3}, {least: 1}, {least: 1}}
 	for i, n := range nodes(len(all)) {
@@ -146,8 +147,16 @@ func slotsInLine(c *check) {
 	}
 	ask := func(k *caller) {
 		it := slots(3, max(k.held, k.inUse), max(0, k.inUse+k.least-max(k.held, k.inUse)))
-		it.LeastSlots, it.InLine = k.inUse+k.least, k.inUse == 0 && k.waits > 1
+		it.LeastSlots = k.inUse + k.least
+		if k.turn > 0 {
+			it.Line = store.LineTurn
+		} else if k.inUse == 0 && k.waits > 1 {
+			it.Line = store.LineWaits
+		}
 		k.held = c.ask(k.node, it).Held
+		if it.Line == store.LineWaits && k.held >= it.LeastSlots {
+			k.turn = 3
+		}
 		for k.inUse+k.least <= k.held {
 			k.inUse += k.least
 			k.calls++
@@ -159,6 +168,7 @@ func slotsInLine(c *check) {
 		sum := int64(0)
 		for _, k := range all {
 			k.waits++
+			k.turn--
 			ask(k)
 		}
 		for _, k := range all {
@@ -184,64 +194,75 @@ func slotsInLine(c *check) {
 // slotsByTheRules has nodes say what they hold and want, and knows what that comes to.
 func slotsByTheRules(c *check) {
 	type says struct {
-		node              int
-		slots, held, want int64
-		least             int64
-		inLine            bool
-		answer            int64
+		node                     int
+		slots, held, want, least int64
+		line                     store.LineWord
+		answer                   int64
 	}
-	const line = true
+	const line, turn = store.LineWaits, store.LineTurn
 	for _, tt := range []struct {
 		what string
 		says []says
 	}{
 		{"who says so leaves the line", []says{
-			{0, 4, 0, 4, 0, false, 4}, {1, 4, 0, 4, 4, line, 0}, {0, 4, 4, 0, 0, false, 0},
-			{1, 4, 0, 0, 0, false, 0}, {0, 4, 4, 0, 0, false, 4},
+			{0, 4, 0, 4, 0, 0, 4}, {1, 4, 0, 4, 4, line, 0}, {0, 4, 4, 0, 0, 0, 0},
+			{1, 4, 0, 0, 0, 0, 0}, {0, 4, 4, 0, 0, 0, 4},
 		}},
 		{"who wants no slots leaves the line", []says{
-			{0, 4, 0, 4, 0, false, 4}, {1, 4, 0, 4, 4, line, 0}, {2, 4, 0, 4, 4, line, 0}, {1, 0, 0, 0, 0, false, 0},
-			{0, 4, 0, 0, 0, false, 0}, {2, 4, 0, 4, 4, line, 4},
+			{0, 4, 0, 4, 0, 0, 4}, {1, 4, 0, 4, 4, line, 0}, {2, 4, 0, 4, 4, line, 0}, {1, 0, 0, 0, 0, 0, 0},
+			{0, 4, 0, 0, 0, 0, 0}, {2, 4, 0, 4, 4, line, 4},
 		}},
-		{"who has what its call takes does not take what the next in line needs", []says{
-			{0, 5, 0, 5, 0, false, 5}, {1, 5, 0, 4, 1, line, 0}, {2, 5, 0, 2, 2, line, 0}, {0, 5, 5, 0, 0, false, 4},
-			{0, 5, 2, 0, 0, false, 2}, {1, 5, 0, 4, 1, line, 1}, {2, 5, 0, 2, 2, line, 2},
+		{"who has its turn is kept nothing from, up to its part, nor asked for any", []says{
+			{0, 5, 0, 5, 0, 0, 5}, {1, 5, 0, 4, 1, line, 0}, {2, 5, 0, 5, 5, line, 0}, {0, 5, 5, 0, 0, 0, 4},
+			{0, 5, 2, 0, 0, 0, 2}, {1, 5, 0, 4, 1, line, 3}, {1, 5, 3, 1, 4, turn, 3}, {0, 5, 2, 3, 3, 0, 2}, {1, 5, 3, 1, 4, turn, 3},
+		}},
+		{"when its turn is over the next has one", []says{
+			{0, 5, 0, 5, 0, 0, 5}, {1, 5, 0, 1, 1, line, 0}, {2, 5, 0, 5, 5, line, 0}, {0, 5, 0, 0, 0, 0, 0},
+			{1, 5, 0, 1, 1, line, 1}, {2, 5, 0, 5, 5, line, 0}, {1, 5, 1, 0, 1, turn, 1}, {1, 5, 1, 0, 1, 0, 0},
+			{1, 5, 0, 1, 1, 0, 0}, {2, 5, 0, 5, 5, line, 5},
+		}},
+		{"who waits again in its turn is the last", []says{
+			{0, 5, 0, 5, 0, 0, 5}, {1, 5, 0, 1, 1, line, 0}, {2, 5, 0, 5, 5, line, 0}, {0, 5, 0, 0, 0, 0, 0},
+			{1, 5, 0, 1, 1, line, 1}, {1, 5, 0, 1, 1, line, 0}, {2, 5, 0, 5, 5, line, 5},
+		}},
+		{"there is no turn without the line", []says{
+			{0, 5, 0, 5, 0, 0, 5}, {1, 5, 0, 3, 3, 0, 0}, {0, 5, 5, 0, 0, turn, 5}, {1, 5, 0, 3, 3, line, 0}, {0, 5, 5, 0, 0, turn, 2},
 		}},
 		{"nothing is given that is of no use", []says{
-			{0, 5, 0, 3, 0, false, 3}, {1, 5, 0, 3, 3, false, 0}, {1, 5, 0, 2, 2, false, 2},
+			{0, 5, 0, 3, 0, 0, 3}, {1, 5, 0, 3, 3, 0, 0}, {1, 5, 0, 2, 2, 0, 2},
 		}},
 		{"nothing is asked back that is of no use", []says{
-			{0, 5, 0, 5, 0, false, 5}, {1, 5, 0, 3, 3, false, 0}, {0, 5, 5, 0, 0, false, 5},
-			{1, 5, 0, 3, 2, false, 0}, {0, 5, 5, 0, 0, false, 3},
+			{0, 5, 0, 5, 0, 0, 5}, {1, 5, 0, 3, 3, 0, 0}, {0, 5, 5, 0, 0, 0, 5},
+			{1, 5, 0, 3, 2, 0, 0}, {0, 5, 5, 0, 0, 0, 3},
 		}},
 		{"the first in line keeps what it has got so far", []says{
-			{0, 5, 0, 5, 0, false, 5}, {1, 5, 0, 4, 4, line, 0}, {0, 5, 2, 0, 0, false, 1}, {1, 5, 0, 4, 4, line, 3},
-			{2, 5, 0, 1, 1, false, 0}, {1, 5, 3, 1, 4, line, 3},
+			{0, 5, 0, 5, 0, 0, 5}, {1, 5, 0, 4, 4, line, 0}, {0, 5, 2, 0, 0, 0, 1}, {1, 5, 0, 4, 4, line, 3},
+			{2, 5, 0, 1, 1, 0, 0}, {1, 5, 3, 1, 4, line, 3},
 		}},
 		{"the others in line hold nothing", []says{
-			{0, 5, 0, 3, 0, false, 3}, {1, 5, 0, 5, 5, line, 2}, {2, 5, 0, 4, 4, line, 0}, {0, 5, 3, 1, 4, line, 0},
+			{0, 5, 0, 3, 0, 0, 3}, {1, 5, 0, 5, 5, line, 2}, {2, 5, 0, 4, 4, line, 0}, {0, 5, 3, 1, 4, line, 0},
 		}},
 		{"no more is asked back than is not there", []says{
-			{0, 6, 0, 3, 0, false, 3}, {2, 6, 0, 3, 0, false, 3}, {1, 6, 0, 3, 3, line, 0}, {2, 6, 1, 0, 0, false, 0},
-			{0, 6, 3, 0, 0, false, 2},
+			{0, 6, 0, 3, 0, 0, 3}, {2, 6, 0, 3, 0, 0, 3}, {1, 6, 0, 3, 3, line, 0}, {2, 6, 1, 0, 0, 0, 0},
+			{0, 6, 3, 0, 0, 0, 2},
 		}},
 		{"what is kept for the first in line is not asked back again", []says{
-			{0, 5, 0, 4, 0, false, 4}, {2, 5, 0, 1, 0, false, 1}, {1, 5, 0, 1, 1, line, 0}, {2, 5, 0, 0, 0, false, 0},
-			{0, 5, 4, 0, 0, false, 4},
+			{0, 5, 0, 4, 0, 0, 4}, {2, 5, 0, 1, 0, 0, 1}, {1, 5, 0, 1, 1, line, 0}, {2, 5, 0, 0, 0, 0, 0},
+			{0, 5, 4, 0, 0, 0, 4},
 		}},
 		{"nobody waits for who needs more than there are", []says{
-			{0, 3, 0, 3, 0, false, 3}, {1, 5, 0, 5, 5, line, 0}, {0, 3, 3, 0, 0, false, 3},
-			{2, 5, 0, 1, 1, line, 0}, {0, 3, 3, 0, 0, false, 2},
+			{0, 3, 0, 3, 0, 0, 3}, {1, 5, 0, 5, 5, line, 0}, {0, 3, 3, 0, 0, 0, 3},
+			{2, 5, 0, 1, 1, line, 0}, {0, 3, 3, 0, 0, 0, 2},
 		}},
 		{"a call that had its turn may begin", []says{
-			{0, 4, 0, 4, 0, false, 4}, {1, 4, 0, 3, 3, line, 0}, {0, 4, 1, 3, 0, false, 1}, {1, 4, 0, 3, 3, line, 3},
-			{0, 4, 1, 3, 0, false, 1}, {1, 4, 3, 0, 3, line, 3}, {1, 4, 3, 0, 0, false, 2},
+			{0, 4, 0, 4, 0, 0, 4}, {1, 4, 0, 3, 3, line, 0}, {0, 4, 1, 3, 0, 0, 1}, {1, 4, 0, 3, 3, line, 3},
+			{0, 4, 1, 3, 0, 0, 1}, {1, 4, 3, 0, 3, line, 3}, {1, 4, 3, 0, 0, 0, 2},
 		}},
 	} {
 		key, ns := newKey(), nodes(3)
 		for i, s := range tt.says {
 			it := slots(s.slots, s.held, s.want)
-			it.Key, it.LeastSlots, it.InLine = key, s.least, s.inLine
+			it.Key, it.LeastSlots, it.Line = key, s.least, s.line
 			if a := c.ask(ns[s.node], it); a.Held != s.answer {
 				c.Errorf("%s: answer %d is %d slots, want %d", tt.what, i, a.Held, s.answer)
 				break
@@ -259,7 +280,7 @@ func slotsOfTheFirstInLine(c *check) {
 	}
 	wants := func(n store.Node, least int64) store.Item {
 		it := slots(4, 0, least)
-		it.LeastSlots, it.InLine = least, true
+		it.LeastSlots, it.Line = least, store.LineWaits
 		return it
 	}
 	c.ask(n[1], wants(n[1], 4))

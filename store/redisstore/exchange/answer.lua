@@ -2,7 +2,7 @@
 
 local repeated = false
 if not n then
-	n = {line = 0}
+	n = {line = 0, turn = 0}
 	for i = 1, NODE do n[i] = 0 end
 	count = count + 1
 elseif seq < n.seq then

@@ -62,14 +62,14 @@ do
 					else
 						content = content + i
 					end
-					if #v == NODE * 8 + 36 then
-						local least, number = unpackd('<I8I8', v, NODE * 8 + 21)
+					if #v == NODE * 8 + 44 then
+						local least, number, turn = unpackd('<I8I8I8', v, NODE * 8 + 21)
 						if least > 2097152 or number > TOP then garbage(name) end
 						if j > 0 then useful[wanters] = least end
 						if number > 0 then
 							lastinline = max(lastinline, number)
 							if a - ttl / 2 > now then -- else it has left, it seems
-								line[#line + 1] = {number = number, least = least, held = i, wanter = j > 0 and wanters or 0}
+								line[#line + 1] = {number = number, keeps = turn == 0 and max(0, least - i) or 0, least = least, wanter = j > 0 and wanters or 0}
 							end
 						end
 					end
@@ -89,12 +89,12 @@ local n = nodes[node]
 if n then
 	if #mine >= NODE * 8 + 20 then
 		n = numbers(NODEFORMAT, mine, NODE, 'n:')
-		n.seq, n.line = sub(mine, NODE * 8 + 1, NODE * 8 + 20), 0
-		if #mine == NODE * 8 + 36 then n.line = unpackd('<I8', mine, NODE * 8 + 29) end
+		n.seq, n.line, n.turn = sub(mine, NODE * 8 + 1, NODE * 8 + 20), 0, 0
+		if #mine == NODE * 8 + 44 then n.line, n.turn = unpackd('<I8I8', mine, NODE * 8 + 29) end
 	else
 		local o = numbers(BRIEFFORMAT, mine, BRIEF, 'n:')
 		n = {o[1], o[2], o[3], o[4], o[5], o[6], 0, 0, 0, 0, o[8], o[9], 0, 0, 0, 0, 0}
-		n.seq, n.line = digits(o[7]), 0
+		n.seq, n.line, n.turn = digits(o[7]), 0, 0
 	end
 	if not find(n.seq, '^%d+$') or n.seq > MOST or n[11] > 1000000000 or n[12] > now + LONGEST or n[13] > now + 10 * LONGEST or
 		n[14] > 1048576 or n[15] > now + 2 * BACK or n[16] > OTHER or n[17] > now + LONGEST then

@@ -34,7 +34,7 @@ local MEMBERSFORMAT, MEMBERS = '<I8I8I8I8I8I8I8I8I8I8I8', 11
 -- which no more can be said, seq, granted, usable until. Of another: told to come at,
 -- slots, held, slots wanted, and the answer to seq: granted, usable until, come again
 -- at, held, slots until, probe, its end; then seq of 20 digits, and, of one that waits for
--- slots, how many are of use, and its number in the line for them.
+-- slots, how many are of use, its number in the line for them, and whether it has its turn.
 local BRIEFFORMAT, BRIEF = '<I8I8I8I8I8I8I8I8I8', 9
 
 -- v: the layout, until when what is lost, or was granted under limits of another shape,

@@ -13,9 +13,9 @@ local function digits(n) return string.format('%020.0f', n) end
 local bound, me = unpackd('<I8', ARGV[1], 57), sub(node, 3)
 local theirepoch, newversion, newasked = string.match(belief, '^(%S+) (%d+) (.*)$')
 newversion = string.rep('0', 20 - #newversion) .. newversion -- such texts compare as numbers
-local word, slots, held, wantslots, leastslots, waits, leaves, said, known, cleared = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+local word, slots, held, wantslots, leastslots, linesays, leaves, said, known, cleared = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if ARGV[3] then
-	word, slots, held, wantslots, leastslots, waits, leaves, said, known, cleared, seq = unpackd('<I8I8I8I8I8I8I8I8I8I8c20', ARGV[3])
+	word, slots, held, wantslots, leastslots, linesays, leaves, said, known, cleared, seq = unpackd('<I8I8I8I8I8I8I8I8I8I8c20', ARGV[3])
 else
 	seq = digits(seq)
 end

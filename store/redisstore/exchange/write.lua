@@ -52,7 +52,7 @@ else
 	if more == 0 and seq <= digits(TOP) then
 		put(node, pack(BRIEFFORMAT, n[1], n[2], n[3], n[4], n[5], n[6], tonumber(seq), n[11], n[12]))
 	else
-		local waiting = leastslots + n.line > 0 and pack('<I8I8', leastslots, n.line) or ''
+		local waiting = leastslots + n.line > 0 and pack('<I8I8I8', leastslots, n.line, n.turn) or ''
 		put(node, pack(NODEFORMAT, unpack(n, 1, NODE)) .. seq .. waiting)
 	end
 end
