@@ -34,20 +34,21 @@ type Config[S comparable, C any] struct {
 	// for a limit of its own, keeps nobody else out when it fills the queue: what could
 	// start, or waits for nothing but a slot with no more others than there are slots, is
 	// let in. And what has been attempted, and comes back, is neither refused nor dropped.
-	// So it may be exceeded by a quarter, or by twice Workers if that is more, and by what
-	// runs then. Of these places no lane has more than it leaves: however many are let in
-	// of one, to pause then or to come back and ask again, there are some for another.
+	// So it may be exceeded: by what was let in and has started, until it is done, up to a
+	// quarter, or four times Workers if that is more. Of these places no lane has more
+	// than it leaves: however many of one come back to ask again, there are some for
+	// another.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is
 	// Block: Submit waits for room, or until its request has started or is done, which
-	// is in the queue meanwhile and is served as all others are, as long as its lane has
-	// its part of the places that there are beyond MaxQueue; else it waits outside. Do
-	// and Stream wait for the result anyway. Those who wait for room get it tenant by
-	// tenant in turn, and those of a tenant in their order, whatever their priority,
-	// weight and cost. Under the rules that drop some 1,024 requests more than MaxQueue
-	// may be there, just submitted; who is further ahead of the scheduler waits until it
-	// has dropped what is too much.
+	// is in the queue meanwhile, beyond MaxQueue, and is served as all others are; but it
+	// starts only if there is a place for its lane, as what has started may come back. Do
+	// and Stream wait for the result anyway, and need none. Those who wait for room get it
+	// tenant by tenant in turn, and those of a tenant in their order, whatever their
+	// priority, weight and cost. Under the rules that drop some 1,024 requests more than
+	// MaxQueue may be there, just submitted; who is further ahead of the scheduler waits
+	// until it has dropped what is too much.
 	Overflow Overflow
 
 	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each. A

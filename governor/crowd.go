@@ -20,14 +20,13 @@ type queueOfTenant struct {
 // blocked is a guest, and its submitter that waits for room.
 type blocked struct {
 	r      *request
-	placed bool          // it has one of door.places
 	room   chan struct{} // closed when the submitter need not wait any more
 	tenant *queueOfTenant
 	place  *list.Element // in tenant.queue
 }
 
 // join adds the submitter of r.
-func (c *crowd) join(r *request, placed bool) *blocked {
+func (c *crowd) join(r *request) *blocked {
 	if c.of == nil {
 		c.of, c.tenants = make(map[*request]*blocked), make(map[string]*queueOfTenant)
 	}
@@ -38,7 +37,7 @@ func (c *crowd) join(r *request, placed bool) *blocked {
 		t.turn = c.turns.PushBack(t)
 		c.tenants[tenant] = t
 	}
-	b := &blocked{r: r, placed: placed, room: make(chan struct{}), tenant: t}
+	b := &blocked{r: r, room: make(chan struct{}), tenant: t}
 	b.place = t.queue.PushBack(b)
 	c.of[r] = b
 	return b

@@ -1,11 +1,9 @@
 package governor
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // door is the fan-in: the only way to the actor. It is a list and not a Go
@@ -24,7 +22,8 @@ type door struct {
 	slots      int      // not changed
 	overflow   Overflow // not changed
 	blocked    crowd    // the guests, and their submitters that wait for room
-	places     places   // of guests
+	places     places   // of guests that have started
+	unplaced   bool     // lanes wait for places, as far as is known
 	closed     bool
 	word       *word
 	common     *common // what all of a Group may have waiting; nil: no such bound
@@ -58,8 +57,8 @@ const mostAhead = 1024
 // fills the queue, and may be paused for hours, is not in its way, and the actor sees what
 // it waits for and for how long. But it does not count in waiting, and its submitter is
 // kept until it counts, starts or is done: that is what kept is for; who waits for the
-// result anyway, as Do does, is not. Guests are bounded by places, or, of those of Do, by
-// the goroutines that wait; for a place a submitter waits outside.
+// result anyway, as Do does, is not. So guests are bounded by the goroutines that wait, and
+// those that have started, and may come back when nobody waits any more, by places.
 //
 // Under Reject, and for a closure's own Submit, for which nobody may wait, the actor says
 // whether it may stay; see squeeze. Under the rules that drop the actor comes after to make
@@ -85,65 +84,25 @@ func (d *door) enter(r *request) (kept *blocked, err error) {
 		d.mu.Lock()
 	}
 	defer d.mu.Unlock()
-	switch {
-	case d.overflow != Block || !d.full():
+	if d.overflow != Block || !d.full() {
 		return nil, d.add(r, false)
-	case awaited:
-		_, err = d.invite(r, false)
-		return nil, err
 	}
-	if key := placeKey(r); !d.places.free(&key, d.spare()) { // as it is while others of its lane wait outside
-		if err := d.waitOutside(r, &key); err != nil {
-			return nil, err
-		}
-		if !d.full() {
-			err = d.add(r, false)
-			d.leave(0) // its place, or the room that a Group has none for, is the next one's
-			return nil, err
-		}
-	}
-	return d.invite(r, true)
-}
-
-// waitOutside waits until there is room, or a place for a lane of key, which nobody has
-// taken before r has. The caller holds mu, which is not held meanwhile.
-func (d *door) waitOutside(r *request, key *laneKey) error {
-	o := d.places.join(key)
-	d.mu.Unlock()
-	err := r.abide(o.let)
-	d.mu.Lock()
-	d.places.leave(o)
-	if o.room {
-		d.waiting--
-	}
-	if o.placed {
-		d.places.giveBack(key)
-	}
-	if err != nil {
-		d.leave(0) // it is the next one's
-	}
-	return err
-}
-
-// invite puts r into the inbox as a guest, which takes a place if it is placed. The caller
-// holds mu.
-func (d *door) invite(r *request, placed bool) (*blocked, error) {
 	if err := d.add(r, true); err != nil {
 		return nil, err
 	}
-	if placed {
-		key := placeKey(r)
-		d.places.take(&key)
+	if kept = d.blocked.join(r); awaited {
+		kept = nil
 	}
-	return d.blocked.join(r, placed), nil
+	return kept, nil
 }
 
 // full reports whether who comes now has to wait for room. The caller holds mu.
 func (d *door) full() bool { return d.waiting >= d.most && !d.closed }
 
-// spare is how many places there are beyond MaxQueue. What runs has one, too: half of
-// them, which a lane may have, are enough for all slots. The caller holds mu.
-func (d *door) spare() int { return max(2*d.slots, d.most/4) }
+// spare is how many places there are. What runs has one, too; that of the requests of two
+// lanes as many have come back as there are slots, say since the vendor pauses them, leaves
+// enough for all slots to a third. The caller holds mu.
+func (d *door) spare() int { return max(4*d.slots, d.most/4) }
 
 // add puts r into the inbox, and counts it unless it is a guest. The caller holds mu.
 func (d *door) add(r *request, guest bool) error {
@@ -169,88 +128,118 @@ func (d *door) add(r *request, guest bool) error {
 	return nil
 }
 
-// abide waits outside, as long as r can still start.
-func (r *request) abide(let <-chan struct{}) error {
-	var by time.Time
-	var late <-chan time.Time
-	if r.flags&(dated|ctxDeadline) == dated {
-		by = r.core().gate.time(r.startBy())
-		timer := time.NewTimer(time.Until(by))
-		defer timer.Stop()
-		late = timer.C
+// placeFor reports whether r may start: it is no guest whose submitter would be let go by
+// that, or there is a place for it.
+func (d *door) placeFor(r *request) bool {
+	if r.task.awaited() {
+		return true
 	}
-	select {
-	case <-let:
-		return nil
-	case <-r.ctx.Done():
-		return &CanceledError{Cause: context.Cause(r.ctx), ctx: r.ctx.Err()}
-	case <-late:
-		return &LateError{By: by}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := placeKey(r)
+	if d.blocked.of[r] == nil || d.places.free(&key, d.spare()) {
+		return true
 	}
+	d.unplaced = true
+	return false
+}
+
+// anyPlace reports whether there is a place for a lane that has none, of those that wait;
+// otherwise over tells when there is one.
+func (d *door) anyPlace() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unplaced = true
+	return d.places.taken < d.spare()
+}
+
+// tryPlace has r take a place, if there is one for it.
+func (d *door) tryPlace(r *request) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.place(r)
+}
+
+// place is tryPlace. The caller holds mu.
+func (d *door) place(r *request) bool {
+	key := placeKey(r)
+	if !d.places.free(&key, d.spare()) {
+		return false
+	}
+	d.takePlace(r)
+	return true
+}
+
+// takePlace has r take a place, also if there is none. The caller holds mu.
+func (d *door) takePlace(r *request) {
+	key := placeKey(r)
+	d.places.take(&key)
+	r.place |= asPlaced
 }
 
 // parts lets the submitter of r go, which came as a guest and starts now, or is done, and
-// reports whether r did not count yet, and whether it keeps its place until over.
-func (d *door) parts(r *request, starts bool) (guest, placed bool) {
+// reports whether r did not count yet. One that starts has a place until over.
+func (d *door) parts(r *request, starts bool) (guest bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b := d.blocked.of[r]
 	if b == nil {
-		return false, false
+		return false
 	}
 	d.blocked.letGo(b)
-	if b.placed && !starts {
-		d.placeBack(r)
+	if starts && !r.task.awaited() {
+		d.takePlace(r)
 	}
-	return true, b.placed && starts
+	return true
 }
 
-// over gives the place back of one that came as a guest, has started, and is done.
-func (d *door) over(r *request) {
+// over gives the place of r back, and reports whether lanes wait for one.
+func (d *door) over(r *request) (awaited bool) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.placeBack(r)
-	d.mu.Unlock()
+	awaited, d.unplaced = d.unplaced, false
+	return awaited
 }
 
 // placeBack gives the place of r back. The caller holds mu.
 func (d *door) placeBack(r *request) {
 	key := placeKey(r)
 	d.places.giveBack(&key)
-	d.places.letIn(d.spare())
+	r.place &^= asPlaced
 }
 
 // leave makes room for n requests: for guests, which count from now on, also in what a
-// Group may have waiting, about which they were not asked; then for who waits outside. The
-// caller holds mu.
-func (d *door) leave(n int) {
+// Group may have waiting, about which they were not asked. It reports whether that lets lanes
+// go on that wait for places. The caller holds mu.
+func (d *door) leave(n int) (stirs bool) {
 	d.waiting -= n
 	for d.waiting < d.most && !d.blocked.empty() {
 		d.waiting++
 		d.common.leave(-1)
-		if b := d.blocked.next(); b.placed {
-			key := placeKey(b.r)
-			d.places.giveBack(&key)
-		}
+		d.blocked.next()
+		stirs = d.unplaced
 	}
-	for d.waiting < d.most && d.places.letOne() {
-		d.waiting++
+	if stirs {
+		d.unplaced = false
 	}
-	d.places.letIn(d.spare())
+	return stirs
 }
 
 // left makes room for n requests that wait no more; negative: that wait again.
-// rest says that no request is in a lane.
-func (d *door) left(n int, rest bool) {
+// rest says that no request is in a lane. It reports what leave does.
+func (d *door) left(n int, rest bool) (stirs bool) {
 	if n == 0 && !(rest && d.word.v.Load()&waitsBit != 0) {
-		return
+		return false
 	}
 	d.common.leave(n)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.leave(n)
+	stirs = d.leave(n)
 	if rest && !d.returning() && d.waiting < d.most { // what waits out a backoff fills the queue, too
 		d.word.rests()
 	}
+	return stirs
 }
 
 // returning reports whether a request is on its way back. The caller holds mu.
@@ -301,27 +290,27 @@ func (d *door) close() {
 	defer d.mu.Unlock()
 	d.closed = true
 	d.word.shut()
-	for d.places.letOne() {
-		d.waiting++ // it finds the door closed
-	}
 }
 
 // newest returns the number of the request submitted last.
 func (d *door) newest() uint64 { return d.seq.Load() }
 
-// limits returns MaxQueue, and how many more may be there; see spare.
-func (d *door) limits() (most, spare int) {
+// limit returns MaxQueue.
+func (d *door) limit() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.most, d.spare()
+	return d.most
 }
 
-// resize changes MaxQueue.
-func (d *door) resize(most int) {
+// resize changes MaxQueue, and with it how many places there are. It reports whether
+// lanes wait for places.
+func (d *door) resize(most int) (stirs bool) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.most = most
-	d.leave(0)
-	d.mu.Unlock()
+	stirs = d.leave(0) || d.unplaced
+	d.unplaced = false
+	return stirs
 }
 
 // empty reports whether no request is left for the actor to take. Commands do not

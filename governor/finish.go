@@ -19,7 +19,7 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	if !own || err != ErrAbandoned { // else its attempt goes on
 		c.repeated(r)
 		if r.place&asPlaced != 0 {
-			c.door.over(r)
+			c.placed(c.door.over(r))
 		}
 	}
 	if own && err != nil && r.State() != Done { // else it was abandoned, which has been told

@@ -207,8 +207,13 @@ func (s *crush) settle(name string) {
 	if b := &d.blocked; len(b.tenants) != 0 || b.turns.Len() != 0 {
 		s.t.Errorf("%s: %d tenants have turns, %d are in turn", name, len(b.tenants), b.turns.Len())
 	}
-	if p := &d.places; p.taken != 0 || len(p.by) != 0 || len(p.lines) != 0 || len(p.tenants) != 0 || p.turns.Len() != 0 {
-		s.t.Errorf("%s: %d places of %d lanes are taken, %d lanes wait outside", name, p.taken, len(p.by), len(p.lines))
+	if p := &d.places; p.taken != 0 || len(p.by) != 0 {
+		s.t.Errorf("%s: %d places of %d lanes are taken", name, p.taken, len(p.by))
+	}
+	for i := range g.unplaced.lists {
+		if !g.unplaced.lists[i].Empty() {
+			s.t.Errorf("%s: lanes wait for places", name)
+		}
 	}
 	if n := d.word.queued(); n != 0 {
 		s.t.Errorf("%s: %d are queued", name, n)

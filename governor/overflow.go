@@ -8,17 +8,25 @@ import (
 )
 
 // bound makes room if r has filled the queue beyond MaxQueue. What could start does not
-// wait, unless too many have come back already that did so.
-func (c *core) bound(r *request, now int64, most, spare int) {
+// wait, unless too many have come already that did so, and may have come back.
+func (c *core) bound(r *request, now int64, most int) {
 	over := func() int { return c.queue.Len() + c.backoffs - most }
 	if over() <= 0 {
 		return
 	}
-	if over() <= spare {
+	placed := c.door.tryPlace(r)
+	if placed {
 		c.pump(now, math.MaxInt)
 	}
-	if r.waiting() && over() > 0 {
-		c.makeRoom(r, over() <= spare && c.flows(r, now))
+	if !r.waiting() {
+		return
+	}
+	stays := placed && over() > 0 && c.flows(r, now)
+	if placed && !stays {
+		c.placed(c.door.over(r))
+	}
+	if over() > 0 {
+		c.makeRoom(r, stays)
 	}
 }
 
@@ -28,10 +36,12 @@ func (c *core) bound(r *request, now int64, most, spare int) {
 // with no more than there are slots, and not too many beyond MaxQueue.
 func (c *core) squeeze(r *request, full error) (err error) {
 	c.ask(func() {}) // it does what is due before it answers
-	for behind := true; behind; {
+	for again := true; again; {
 		c.ask(func() {
-			if behind = c.behind; !behind {
+			if again = c.behind; !again {
 				err = c.letIn(r, full)
+				// Who came just before it starts when this is over, if there are slots.
+				again = err == full && !c.full() && !c.paused && c.hostAt == 0 && c.gate.word.queued() > 0
 			}
 		})
 	}
@@ -39,15 +49,21 @@ func (c *core) squeeze(r *request, full error) (err error) {
 }
 
 func (c *core) letIn(r *request, full error) error {
-	most, spare := c.door.limits()
-	flows := c.queue.Len()+c.backoffs < most+spare && c.flows(r, c.now())
+	flows := c.flows(r, c.now())
 	d := &c.door
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.full() && !flows {
-		return full
+	placed := false
+	if d.full() {
+		if placed = flows && d.place(r); !placed {
+			return full
+		}
 	}
-	return d.add(r, false)
+	err := d.add(r, false)
+	if err != nil && placed {
+		d.placeBack(r)
+	}
+	return err
 }
 
 // flows reports whether nothing but slots keeps r back, with so few others that it would
@@ -55,7 +71,7 @@ func (c *core) letIn(r *request, full error) error {
 // end.
 func (c *core) flows(r *request, now int64) bool {
 	c.sift(now)
-	most, _ := c.door.limits()
+	most := c.door.limit()
 	before := c.gate.word.queued() - c.coming // of which nobody knows what they wait for
 	if r.waiting() {
 		before--

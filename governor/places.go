@@ -1,49 +1,19 @@
 package governor
 
-import "container/list"
+import "github.com/flyball-go/flyball/governor/internal/sched"
 
-// places are those of guests beyond MaxQueue, taken when one comes until it counts or ends
-// or, if it starts before, until it is done: it may come back, to be repeated or to ask
-// again, and wait for hours when its submitter has long gone.
+// places are those of guests that have started: each has one until it is done. It may come
+// back, to be repeated or to ask again, and wait for hours when its submitter has long gone.
+// What has not started needs none: its submitter waits, too.
 //
-// No lane has more of them than are left. So a lane that is flooded, and pauses or polls,
-// takes half of them, two lanes take two thirds, and the last goes to a lane that has none
-// (dynamic thresholds, as of Choudhury and Hahne, 1998). Who finds none for its lane waits
-// outside, in order; tenants, and the lanes of each, get places, or room in the queue, in
-// turn.
+// No lane has more of them than are left. So a lane whose requests poll takes half of
+// them, two lanes take two thirds, and the last goes to a lane that has none (dynamic
+// thresholds, as of Choudhury and Hahne, 1998). A lane that finds none waits.
 //
-// Whoever holds door.mu may use it. Everything is O(1) but letIn, which may look at as many
-// lanes as there are places. The zero value has all places free.
+// Whoever holds door.mu may use it. Everything is O(1). The zero value has all places free.
 type places struct {
-	taken   int
-	by      map[laneKey]int // of those, what lanes have
-	lines   map[laneKey]*outside
-	tenants map[string]*outsideTenant
-	turns   list.List // of *outsideTenant
-}
-
-// outsideTenant is the lanes of a tenant for which somebody waits outside.
-type outsideTenant struct {
-	tenant string
-	turn   *list.Element // in places.turns
-	lanes  list.List     // of *outside, in turn
-}
-
-// outside is who waits for a place of one lane.
-type outside struct {
-	key    laneKey
-	tenant *outsideTenant
-	turn   *list.Element // in tenant.lanes
-	line   list.List     // of *outsider
-}
-
-// outsider is a submitter that waits outside.
-type outsider struct {
-	of     *outside
-	at     *list.Element // in of.line; nil when it has been let in
-	let    chan struct{} // closed when it is let in
-	room   bool          // there is room for it, which counts in door.waiting
-	placed bool          // it has a place
+	taken int
+	by    map[laneKey]int // of those, what lanes have
 }
 
 // placeKey is the lane whose place r has, also when it comes back and keeps its slot.
@@ -72,91 +42,58 @@ func (p *places) giveBack(key *laneKey) {
 	}
 }
 
-// join adds who waits for a place of the lane of key.
-func (p *places) join(key *laneKey) *outsider {
-	q := p.lines[*key]
-	if q == nil {
-		if p.lines == nil {
-			p.lines, p.tenants = make(map[laneKey]*outside), make(map[string]*outsideTenant)
-		}
-		t := p.tenants[key.tenant]
-		if t == nil {
-			t = &outsideTenant{tenant: key.tenant}
-			t.turn = p.turns.PushBack(t)
-			p.tenants[key.tenant] = t
-		}
-		q = &outside{key: *key, tenant: t}
-		q.turn = t.lanes.PushBack(q)
-		p.lines[*key] = q
-	}
-	o := &outsider{of: q, let: make(chan struct{})}
-	o.at = q.line.PushBack(o)
-	return o
+// unplaced is the lanes that wait for places. It belongs to whoever has the turn.
+type unplaced struct {
+	lists [2]sched.List // the lanes of one are tried; in the other are those that were in vain
+	tried int           // which
+	again bool          // there is a reason to try all of them once more
+	all   bool          // who counts by now needs no place
 }
 
-// leave takes o out, unless it has been let in.
-func (p *places) leave(o *outsider) {
-	if o.at == nil {
-		return
-	}
-	q := o.of
-	q.line.Remove(o.at)
-	o.at = nil
-	if q.line.Len() > 0 {
-		return
-	}
-	delete(p.lines, q.key)
-	t := q.tenant
-	if t.lanes.Remove(q.turn); t.lanes.Len() == 0 {
-		p.turns.Remove(t.turn)
-		delete(p.tenants, t.tenant)
+// mostTried is how many lanes are tried at once when places have come back: more than
+// one, so that they go in the order of the scheduler.
+const mostTried = 64
+
+// awaitPlace has l, which is next, wait until places come back, or its head counts.
+func (c *core) awaitPlace(l *lane) {
+	c.queue.Park(&l.sched, &c.unplaced.lists[1-c.unplaced.tried])
+}
+
+// placed has lanes tried that wait for places, if places have come back and some do.
+func (c *core) placed(awaited bool) {
+	if awaited {
+		c.placeBack.Store(true)
+		c.wakeUp()
 	}
 }
 
-// next returns the first line in turn for which ok, nil if there is none.
-func (p *places) next(ok func(*outside) bool) *outside {
-	for range p.turns.Len() {
-		t := p.turns.Front()
-		p.turns.MoveToBack(t)
-		lanes := &t.Value.(*outsideTenant).lanes
-		for range lanes.Len() {
-			turn := lanes.Front()
-			lanes.MoveToBack(turn)
-			if q := turn.Value.(*outside); ok(q) {
-				return q
-			}
-		}
-	}
-	return nil
+// counted has lanes tried that wait for places, if some of them may need none.
+func (u *unplaced) counted(stirs bool) {
+	u.again, u.all = u.again || stirs, u.all || stirs
 }
 
-// letOne lets the next one in to whom there is room, and reports whether there was one.
-func (p *places) letOne() bool {
-	q := p.next(func(*outside) bool { return true })
-	if q == nil {
-		return false
-	}
-	p.let(q).room = true
-	return true
-}
-
-// letIn lets those in, in turn, for whose lanes there are places of so many. It looks at
-// lanes in vain that have places already, and at no other.
-func (p *places) letIn(all int) {
-	for p.taken < all {
-		q := p.next(func(q *outside) bool { return p.free(&q.key, all) })
-		if q == nil {
+// tryPlaces has some of the lanes tried that wait for places, as long as there are any;
+// each once.
+func (c *core) tryPlaces() {
+	u := &c.unplaced
+	u.again = consume(&c.placeBack) || u.again
+	if u.lists[u.tried].Empty() {
+		if !u.again {
+			u.all = false
 			return
 		}
-		p.take(&q.key)
-		p.let(q).placed = true
+		u.tried, u.again = 1-u.tried, false
+	}
+	if l := &u.lists[u.tried]; !l.Empty() && (c.door.anyPlace() || u.all) {
+		c.queue.WakeSome(l, mostTried)
 	}
 }
 
-// let lets the first of q in.
-func (p *places) let(q *outside) *outsider {
-	o := q.line.Front().Value.(*outsider)
-	p.leave(o)
-	close(o.let)
-	return o
+// triesPlaces reports whether tryPlaces has something to do.
+func (c *core) triesPlaces() bool {
+	u := &c.unplaced
+	if u.lists[u.tried].Empty() {
+		return u.again || c.placeBack.Load()
+	}
+	return c.door.anyPlace() || u.all
 }

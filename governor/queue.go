@@ -22,7 +22,7 @@ func (c *core) arrive(r *request, now int64) {
 		c.turnAway(r, err) // before it is minded
 		return
 	}
-	most, spare := c.door.limits()
+	most := c.door.limit()
 	keys := c.maxKeys
 	if most <= keys {
 		keys = math.MaxInt // no more lanes than requests; of guests each has a goroutine
@@ -35,7 +35,7 @@ func (c *core) arrive(r *request, now int64) {
 	l.weigh(cmp.Or(asked.weight, c.unnamed))
 	c.join(l, r, true)
 	if c.overflow >= DropOldest {
-		c.bound(r, now, most, spare)
+		c.bound(r, now, most)
 	}
 }
 
@@ -263,16 +263,10 @@ func (c *core) leave(r *request, starts bool) {
 
 // goes undoes what r counts that waits no more. If it comes back it counts as all others.
 func (c *core) goes(r *request, starts bool) {
-	guest, placed := r.place&asGuest != 0, false
+	guest := r.place&asGuest != 0
 	r.place &^= asGuest
-	if guest {
-		guest, placed = c.door.parts(r, starts)
-	}
-	switch {
-	case !guest:
+	if !guest || !c.door.parts(r, starts) {
 		c.left++
-	case placed:
-		r.place |= asPlaced
 	}
 }
 
@@ -348,6 +342,9 @@ func (c *core) rejoin(r *request, now int64) {
 		l.weigh(cmp.Or(was.weight, c.unnamed))
 	}
 	c.join(l, r, false)
+	if l.first().place&asGuest != 0 {
+		c.queue.Wake(&l.sched) // it may wait for a place, which r has
+	}
 	sc := l.scopes()
 	if err := c.hopeless(r, &sc, now); err != nil {
 		c.drop(r, err)

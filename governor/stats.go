@@ -164,7 +164,7 @@ func (c *core) snapshot() Stats {
 	// Calls go on meanwhile. What is counted of a call later is read earlier, so that
 	// none has ended, or waited, that has not begun.
 	calls, waits := c.calls.read(), c.waits.read()
-	most, _ := c.door.limits()
+	most := c.door.limit()
 	s := Stats{
 		Name: c.name, Time: time.Now(), Paused: c.paused, Closed: c.stage != open,
 		Workers: c.slots, InFlight: c.taken(),
