@@ -37,6 +37,7 @@ type cell struct {
 	last     int64 // how many were granted last
 	gotAt    int64 // when
 	low      int64 // with so few left, more are fetched
+	spoilt   int   // grants in a row that had ended when they came
 	pace     pace
 	asked    int64 // when somebody did last
 	nodes    int

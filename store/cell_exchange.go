@@ -232,6 +232,10 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		c.stale, c.usedEnd = c.open, never
 		c.grant(lease{a.Granted, end})
 		c.got(a.Granted, end, sent, now)
+		c.spoilt = 0
+	} else if a.Granted > 0 {
+		c.last = 0
+		after = append(after, c.spoils(a, now-sent)...)
 	} else if it.Want > 0 {
 		c.last = 0
 	}
@@ -262,6 +266,21 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		after = append(after, c.wake()...)
 	}
 	return after
+}
+
+// spoils is what follows a grant that had ended when it came; what logs, once, that
+// several have in a row.
+func (c *cell) spoils(a *Answer, took int64) (after []func()) {
+	sh := c.share
+	if c.spoilt++; c.spoilt < 3 || sh == nil || sh.far {
+		return nil
+	}
+	sh.far = true
+	name := sh.name
+	return append(after, func() {
+		c.s.warn("store: permits end on their way: the store is too far for so short a limit; a longer Per, or the Lease and Burst of a Bucket, would help",
+			slog.String("name", name), slog.Duration("took", time.Duration(took)), slog.Duration("valid for", a.ValidFor))
+	})
 }
 
 // sane reports whether a can be an answer to it.

@@ -68,6 +68,7 @@ type sharing struct {
 	own     []Limit // what this process may use without it, while limits are in force
 	keys    map[string]*cell
 	warned  bool // it was logged that other limits are in force
+	far     bool // it was logged that permits end on their way
 	owners
 }
 
