@@ -206,7 +206,6 @@ func (d *door) over(r *request) (awaited bool) {
 func (d *door) placeBack(r *request) {
 	key := placeKey(r)
 	d.places.giveBack(&key)
-	r.place &^= asPlaced
 }
 
 // leave makes room for n requests: for guests, which count from now on, also in what a

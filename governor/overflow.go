@@ -23,6 +23,7 @@ func (c *core) bound(r *request, now int64, most int) {
 	}
 	stays := placed && over() > 0 && c.flows(r, now)
 	if placed && !stays {
+		r.place &^= asPlaced
 		c.placed(c.door.over(r))
 	}
 	if over() > 0 {
@@ -61,6 +62,7 @@ func (c *core) letIn(r *request, full error) error {
 	}
 	err := d.add(r, false)
 	if err != nil && placed {
+		r.place &^= asPlaced
 		d.placeBack(r)
 	}
 	return err

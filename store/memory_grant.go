@@ -137,12 +137,13 @@ func (r *resource) chunk(now int64, n *member, avail int64) (k, fair int64) {
 // before it: else all would come at once, for one permit. So is who has a turn, for whom
 // so many are kept. One that was promised a time itself has its place: it may come before
 // that, so as not to be forgotten; or in time, and there is less than was foreseen, since
-// another was late.
+// another was late. Where permits come as fast as nodes are late that is left to chance: to
+// come again for each costs more.
 func (r *resource) comeAgain(now int64, n *member, promised, least, kept int64) (at int64) {
 	place := int64(1 << 62)
 	if promised > now {
 		place = micros(promised) - 1
-	} else if promised != 0 {
+	} else if l := r.limits[0].limit; promised != 0 && l.Kind == Bucket && int64(l.Charge(1)) >= moment {
 		place = micros(r.enough(now, least, 0, kept))
 	}
 	ahead := int64(0)

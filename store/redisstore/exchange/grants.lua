@@ -38,7 +38,7 @@ local function comeagain(least, told)
 	local place, before = TOP, 0
 	if told > now then
 		place = told - 1
-	elseif told > 0 then
+	elseif told > 0 and limits[1][KIND] == BUCKET and charged(limits[1], 1) >= 5000000 then -- a MOMENT
 		place = enough(least, 0)
 	end
 	for i = 1, #promises do
