@@ -12,10 +12,11 @@ type claim struct {
 	since, at int64 // when first, and last
 }
 
-// Who waits asks again after that at the latest. Who does not ask for twice as long waits no
-// more, and is not told of by anybody.
+// asksIn is how soon at the latest who waits is to ask again. Nobody says that he waits no
+// more: who does not ask for twice as long does not.
 func (c *cell) asksIn() time.Duration { return c.s.cfg.Interval / 4 }
 
+// ends is when that is so, if nobody asks until then.
 func (k *claim) ends(c *cell) int64 { return k.at + 2*int64(c.asksIn()) }
 
 // refuse notes that l waits for n slots, and says when to ask again.
