@@ -41,7 +41,6 @@ type core struct {
 	scopes   []*scope   // buffer for gate.news
 	msgs     []message  // buffer for door.take
 	dry      dry        // what waits for the pool
-	unplaced unplaced   // what waits for a place
 	coming   int        // submissions that were taken from the door and have not arrived
 	hostAt   int64      // nothing starts before; 0: no such time
 	hostTold int64      // the hostAt that LimitRefused told of last
@@ -70,7 +69,6 @@ type core struct {
 	nextStuck int64 // when the oldest running attempt may be stuck
 
 	poolFreed atomic.Bool // the pool may have something again
-	placeBack atomic.Bool // lanes that wait for places may go on
 	retime    atomic.Bool // a limit changed: lanes that wait for it must ask again
 	limitWait atomic.Bool // something waits, or waited lately, for a limit
 
@@ -201,7 +199,6 @@ func (c *core) round(now int64) int64 {
 	c.news(now)
 	c.expire(now)
 	c.queue.Tick(now)
-	c.tryPlaces()
 	c.pump(now, mostSteps)
 	due := c.news(now) // what has changed meanwhile
 	for _, r := range c.fresh {
@@ -214,14 +211,14 @@ func (c *core) round(now int64) int64 {
 	if c.fresh = c.fresh[:0]; cap(c.fresh) > 1024 {
 		c.fresh = nil // a burst's buffer is not kept
 	}
-	c.unplaced.counted(c.door.left(c.left, c.queue.Len() == 0))
+	c.door.left(c.left, c.queue.Len() == 0)
 	c.left = 0
 	c.moods()
 	next := min(c.timers.Next(), c.queue.NextTimed(), c.lineAt, due, c.stuck(now))
 	if c.hostAt != 0 {
 		next = min(next, c.hostAt)
 	}
-	if c.behind || c.triesPlaces() {
+	if c.behind {
 		return atOnce
 	}
 	return next

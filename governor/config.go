@@ -42,9 +42,9 @@ type Config[S comparable, C any] struct {
 
 	// Overflow is what a full queue does with a new request. The zero value is
 	// Block: Submit waits for room, or until its request has started or is done, which
-	// is in the queue meanwhile, beyond MaxQueue, and is served as all others are; but it
-	// starts only if there is a place for its lane, as what has started may come back. Do
-	// and Stream wait for the result anyway, and need none. Those who wait for room get it
+	// is in the queue meanwhile, beyond MaxQueue, and is served as all others are. If there
+	// is no place for one that starts, since it may come back, its Submit goes on waiting.
+	// Do and Stream wait for the result anyway, and need none. Those who wait for room get it
 	// tenant by tenant in turn, and those of a tenant in their order, whatever their
 	// priority, weight and cost. Under the rules that drop some 1,024 requests more than
 	// MaxQueue may be there, just submitted; who is further ahead of the scheduler waits

@@ -27,6 +27,14 @@ type blocked struct {
 
 // join adds the submitter of r.
 func (c *crowd) join(r *request) *blocked {
+	b := &blocked{r: r, room: make(chan struct{})}
+	c.add(b)
+	return b
+}
+
+// add adds b, which may have been there before.
+func (c *crowd) add(b *blocked) {
+	r := b.r
 	if c.of == nil {
 		c.of, c.tenants = make(map[*request]*blocked), make(map[string]*queueOfTenant)
 	}
@@ -37,10 +45,9 @@ func (c *crowd) join(r *request) *blocked {
 		t.turn = c.turns.PushBack(t)
 		c.tenants[tenant] = t
 	}
-	b := &blocked{r: r, room: make(chan struct{}), tenant: t}
+	b.tenant = t
 	b.place = t.queue.PushBack(b)
 	c.of[r] = b
-	return b
 }
 
 // empty reports whether nobody waits.
@@ -57,6 +64,12 @@ func (c *crowd) next() *blocked {
 
 // letGo lets the submitter of b go.
 func (c *crowd) letGo(b *blocked) {
+	c.remove(b)
+	close(b.room)
+}
+
+// remove takes b out.
+func (c *crowd) remove(b *blocked) {
 	t := b.tenant
 	t.queue.Remove(b.place)
 	if t.queue.Len() == 0 {
@@ -64,5 +77,4 @@ func (c *crowd) letGo(b *blocked) {
 		delete(c.tenants, t.tenant)
 	}
 	delete(c.of, b.r)
-	close(b.room)
 }

@@ -22,8 +22,7 @@ type door struct {
 	slots      int      // not changed
 	overflow   Overflow // not changed
 	blocked    crowd    // the guests, and their submitters that wait for room
-	places     places   // of guests that have started
-	unplaced   bool     // lanes wait for places, as far as is known
+	places     places   // of those that have started
 	closed     bool
 	word       *word
 	common     *common // what all of a Group may have waiting; nil: no such bound
@@ -58,7 +57,8 @@ const mostAhead = 1024
 // it waits for and for how long. But it does not count in waiting, and its submitter is
 // kept until it counts, starts or is done: that is what kept is for; who waits for the
 // result anyway, as Do does, is not. So guests are bounded by the goroutines that wait, and
-// those that have started, and may come back when nobody waits any more, by places.
+// those that have started, and may come back when nobody waits any more, by places: who
+// finds none starts, too, but its submitter is kept until it does, or is done.
 //
 // Under Reject, and for a closure's own Submit, for which nobody may wait, the actor says
 // whether it may stay; see squeeze. Under the rules that drop the actor comes after to make
@@ -128,57 +128,15 @@ func (d *door) add(r *request, guest bool) error {
 	return nil
 }
 
-// placeFor reports whether r may start: it is no guest whose submitter would be let go by
-// that, or there is a place for it.
-func (d *door) placeFor(r *request) bool {
-	if r.task.awaited() {
-		return true
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	key := placeKey(r)
-	if d.blocked.of[r] == nil || d.places.free(&key, d.spare()) {
-		return true
-	}
-	d.unplaced = true
-	return false
-}
-
-// anyPlace reports whether there is a place for a lane that has none, of those that wait;
-// otherwise over tells when there is one.
-func (d *door) anyPlace() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.unplaced = true
-	return d.places.taken < d.spare()
-}
-
-// tryPlace has r take a place, if there is one for it.
-func (d *door) tryPlace(r *request) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.place(r)
-}
-
-// place is tryPlace. The caller holds mu.
+// place has r take a place, if there is one for it.
 func (d *door) place(r *request) bool {
-	key := placeKey(r)
-	if !d.places.free(&key, d.spare()) {
-		return false
-	}
-	d.takePlace(r)
-	return true
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.places.take(r, d.spare())
 }
 
-// takePlace has r take a place, also if there is none. The caller holds mu.
-func (d *door) takePlace(r *request) {
-	key := placeKey(r)
-	d.places.take(&key)
-	r.place |= asPlaced
-}
-
-// parts lets the submitter of r go, which came as a guest and starts now, or is done, and
-// reports whether r did not count yet. One that starts has a place until over.
+// parts is told that r, which came as a guest, starts now, or is done, and reports whether
+// it did not count yet. Its submitter is let go, unless there is no place for one that starts.
 func (d *door) parts(r *request, starts bool) (guest bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,59 +144,65 @@ func (d *door) parts(r *request, starts bool) (guest bool) {
 	if b == nil {
 		return false
 	}
-	d.blocked.letGo(b)
-	if starts && !r.task.awaited() {
-		d.takePlace(r)
+	d.blocked.remove(b)
+	if starts && !r.task.awaited() && !d.places.take(r, d.spare()) {
+		d.places.owed = append(d.places.owed, b)
+	} else {
+		close(b.room)
 	}
 	return true
 }
 
-// over gives the place of r back, and reports whether lanes wait for one.
-func (d *door) over(r *request) (awaited bool) {
+// returns is told that r comes back from an attempt, and reports whether it is a guest
+// again: its submitter still waits.
+func (d *door) returns(r *request) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.placeBack(r)
-	awaited, d.unplaced = d.unplaced, false
-	return awaited
+	b := d.places.forget(r)
+	if b != nil {
+		d.blocked.add(b)
+	}
+	return b != nil
 }
 
-// placeBack gives the place of r back. The caller holds mu.
-func (d *door) placeBack(r *request) {
-	key := placeKey(r)
-	d.places.giveBack(&key)
+// over is told that r is done, and lets its submitter go if that still waits; its place is
+// the next one's, unless r goes on, though it is abandoned.
+func (d *door) over(r *request, goesOn bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b := d.places.forget(r); b != nil {
+		close(b.room)
+	}
+	if !goesOn {
+		d.places.giveBack(r)
+		d.places.settle(d.spare())
+	}
 }
 
 // leave makes room for n requests: for guests, which count from now on, also in what a
-// Group may have waiting, about which they were not asked. It reports whether that lets lanes
-// go on that wait for places. The caller holds mu.
-func (d *door) leave(n int) (stirs bool) {
+// Group may have waiting, about which they were not asked. The caller holds mu.
+func (d *door) leave(n int) {
 	d.waiting -= n
 	for d.waiting < d.most && !d.blocked.empty() {
 		d.waiting++
 		d.common.leave(-1)
 		d.blocked.next()
-		stirs = d.unplaced
 	}
-	if stirs {
-		d.unplaced = false
-	}
-	return stirs
 }
 
 // left makes room for n requests that wait no more; negative: that wait again.
-// rest says that no request is in a lane. It reports what leave does.
-func (d *door) left(n int, rest bool) (stirs bool) {
+// rest says that no request is in a lane.
+func (d *door) left(n int, rest bool) {
 	if n == 0 && !(rest && d.word.v.Load()&waitsBit != 0) {
-		return false
+		return
 	}
 	d.common.leave(n)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	stirs = d.leave(n)
+	d.leave(n)
 	if rest && !d.returning() && d.waiting < d.most { // what waits out a backoff fills the queue, too
 		d.word.rests()
 	}
-	return stirs
 }
 
 // returning reports whether a request is on its way back. The caller holds mu.
@@ -301,15 +265,13 @@ func (d *door) limit() int {
 	return d.most
 }
 
-// resize changes MaxQueue, and with it how many places there are. It reports whether
-// lanes wait for places.
-func (d *door) resize(most int) (stirs bool) {
+// resize changes MaxQueue, and with it how many places there are.
+func (d *door) resize(most int) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.most = most
-	stirs = d.leave(0) || d.unplaced
-	d.unplaced = false
-	return stirs
+	d.leave(0)
+	d.places.settle(d.spare())
+	d.mu.Unlock()
 }
 
 // empty reports whether no request is left for the actor to take. Commands do not

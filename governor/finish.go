@@ -16,11 +16,12 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	case n == 0:
 		count = &c.count.dropped
 	}
-	if !own || err != ErrAbandoned { // else its attempt goes on
+	goesOn := own && err == ErrAbandoned // its attempt does
+	if !goesOn {
 		c.repeated(r)
-		if r.place&asPlaced != 0 {
-			c.placed(c.door.over(r))
-		}
+	}
+	if goesOn || r.place&beyond != 0 { // of one that goes on place may be written meanwhile
+		c.door.over(r, goesOn)
 	}
 	if own && err != nil && r.State() != Done { // else it was abandoned, which has been told
 		c.tellRefusal(r, n, err)

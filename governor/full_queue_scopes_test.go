@@ -301,3 +301,133 @@ func TestDosHaveNotAllTheRoomOfAFullQueue(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func pollsFor(d time.Duration) func(context.Context, struct{}) (int, error) {
+	return governor.Func(func(context.Context) (int, error) { return 0, governor.Again(d) })
+}
+
+// A closure's own Submit is let in with the last place, behind one of its lane that finds none.
+func TestWhatAClosureSubmitsIsNotKeptBackByWhoFindsNoPlace(t *testing.T) {
+	filled(t, func(c *governor.PlainConfig) { c.Workers = 3 }, func(t *testing.T, g *governor.Plain) { // twelve places
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range 11 {
+			governor.Submit(ctx, forTenant(g, fmt.Sprint("p", i)), "", pollsFor(2*time.Hour))
+			synctest.Wait()
+		}
+		for range 2 {
+			go governor.Do(ctx, forTenant(g, "d"), "", sleep(time.Second))
+		}
+		synctest.Wait()
+		start := time.Now()
+		go func() {
+			time.Sleep(time.Millisecond)
+			governor.Submit(ctx, forTenant(g, "c"), "", sleep(0)) // waits for a slot
+		}()
+		var inner error
+		dur := time.Duration(-1)
+		go governor.Do(ctx, forTenant(g, "b"), "", governor.Func(func(ctx context.Context) (int, error) {
+			time.Sleep(10 * time.Millisecond)
+			r := governor.Submit(ctx, forTenant(g, "c"), "", sleep(0))
+			time.Sleep(2 * time.Second) // two slots are idle from now on
+			_, inner = r.Result(ctx)
+			dur = time.Since(start)
+			return 0, nil
+		}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s := g.Stats()
+		if dur < 0 {
+			t.Errorf("after a minute the closure still waits for what it has submitted; %d of 3 slots are used, %d wait", s.InFlight, s.Queued)
+		}
+		if inner != nil {
+			t.Error(inner)
+		}
+	})
+}
+
+// One scope of many lanes, that is refused again and again, leaves others alone.
+func TestProbesOfOnePausedScopeKeepNoOtherOut(t *testing.T) {
+	for _, rule := range overflows {
+		for _, workers := range []int{1, 4} {
+			t.Run(fmt.Sprint(rule, workers), func(t *testing.T) {
+				bubble(t, func(c *governor.PlainConfig) {
+					c.NoPace, c.MaxQueue, c.Workers, c.MaxWait, c.Overflow = true, 4, workers, -1, rule
+				}, func(t *testing.T, g *governor.Plain) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					x := throttle.Scope{Level: throttle.Bucket, Key: "x"}
+					for i := range 40 {
+						go governor.Submit(ctx, g.With(governor.Ask{Tenant: fmt.Sprint("t", i), Bucket: "x"}), "", governor.Func(func(context.Context) (int, error) {
+							return 0, governortest.Limited(time.Minute, x)
+						}))
+						time.Sleep(30 * time.Second)
+					}
+					time.Sleep(30 * time.Minute)
+					synctest.Wait()
+					before := time.Now()
+					short, end := context.WithTimeout(t.Context(), time.Hour)
+					defer end()
+					if _, err := governor.Submit(short, g.With(governor.Ask{Tenant: "h", Bucket: "y"}), "", sleep(0)).Result(t.Context()); err != nil || time.Since(before) > time.Second {
+						s := g.Stats()
+						t.Errorf("bucket y, which nobody pauses: after %v, %v; %d of %d slots are used, %d wait", time.Since(before), err, s.InFlight, workers, s.Queued)
+					}
+				})
+			})
+		}
+	}
+}
+
+// In Observe, too, what has started and comes back is bounded.
+func TestObserveBoundsWhatComesBackToAFullQueue(t *testing.T) {
+	for _, rule := range overflows[:2] {
+		t.Run(rule.String(), func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) {
+				c.NoPace, c.MaxQueue, c.Workers, c.MaxWait, c.Observe, c.Overflow = true, 4, 1, -1, true, rule
+			}, func(t *testing.T, g *governor.Plain) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go func() { // one goroutine
+					for range 5000 {
+						governor.Submit(ctx, forTenant(g, "b"), "", pollsFor(time.Hour))
+					}
+				}()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if n := g.Stats().Queued; n > 4+4+2 {
+					t.Errorf("%d wait without a goroutine, MaxQueue 4, four places", n)
+				}
+			})
+		})
+	}
+}
+
+// Several tenants pause, each by its own scope, with what ran of each.
+func TestTenPausedTenantsKeepNoOtherOut(t *testing.T) {
+	for _, rule := range []governor.Overflow{governor.Block} { // the others have places for two
+		t.Run(rule.String(), func(t *testing.T) {
+			filled(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue, c.Overflow = 8, 8, rule }, func(t *testing.T, g *governor.Plain) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for i := range 10 {
+					name := fmt.Sprint("b", i)
+					for range 16 {
+						go governor.Submit(ctx, forTenant(g, name), "", governor.Func(func(context.Context) (int, error) {
+							time.Sleep(time.Second)
+							return 0, governortest.Limited(50*time.Minute, tenant(name))
+						}))
+						synctest.Wait()
+					}
+					time.Sleep(3 * time.Second)
+					synctest.Wait()
+				}
+				start := time.Now()
+				short, end := context.WithTimeout(t.Context(), 30*time.Minute)
+				defer end()
+				if _, err := governor.Submit(short, forTenant(g, "healthy"), "", sleep(0)).Result(t.Context()); err != nil || time.Since(start) > time.Second {
+					t.Errorf("after %v, %v; %d of 8 slots are used", time.Since(start), err, g.Stats().InFlight)
+				}
+			})
+		})
+	}
+}

@@ -46,69 +46,50 @@ func TestSubmitToAFullQueueReturnsWhenItsRequestStarts(t *testing.T) {
 	})
 }
 
-// As many are there that came when the queue was full, and come back, as may: the next
-// waits until one of those is done, or there is room; but for a Do, who stays.
-func TestWhatComesBackToAFullQueueHoldsOthersUp(t *testing.T) {
-	filled(t, func(c *governor.PlainConfig) {}, func(t *testing.T, g *governor.Plain) {
-		poll := func(tenant string) *governor.Request[int] {
-			polls := 0
-			r := governor.Submit(t.Context(), forTenant(g, tenant), "", governor.Func(func(context.Context) (int, error) {
-				if polls++; polls == 1 {
-					return 0, governor.Again(time.Minute)
-				}
-				return 1, nil
-			}))
-			synctest.Wait()
-			return r
-		}
-		for _, tenant := range []string{"f", "e", "h"} {
-			poll(tenant)
-		}
-		job := poll("b")
-		start := time.Now()
-		submit := func(ctx context.Context, ask governor.Ask, is error, at time.Duration) {
-			t.Helper()
-			ask.Tenant = "c"
-			r := governor.Submit(ctx, g.With(ask), "", sleep(0))
-			since(t, "Submit returned", start, time.Now(), at)
-			if _, err := r.Result(t.Context()); !errors.Is(err, is) {
-				t.Errorf("got %v, want %v", err, is)
-			}
-			since(t, "it was done", start, time.Now(), at)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+// As many have left Submit that came when the queue was full, and come back, as may: the
+// next starts, and leaves it when one of those is done, or it is itself, or there is room.
+func TestWhatComesBackToAFullQueueKeepsSubmittersThere(t *testing.T) {
+	filled(t, func(c *governor.PlainConfig) {}, func(t *testing.T, g *governor.Plain) { // four places
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		submit(ctx, governor.Ask{}, context.DeadlineExceeded, time.Second)
-		submit(t.Context(), governor.Ask{StartBy: start.Add(2 * time.Second)}, governor.ErrLate, 2*time.Second+1)
-		if _, err := governor.Do(t.Context(), forTenant(g, "c"), "", sleep(0)); err != nil {
+		polls := governor.Func(func(context.Context) (int, error) { return 0, governor.Again(time.Hour) })
+		poll := func(tenant string) chan *governor.Request[int] {
+			left := make(chan *governor.Request[int], 1)
+			go func() { left <- governor.Submit(ctx, forTenant(g, tenant), "", polls) }()
+			synctest.Wait()
+			return left
+		}
+		var have []*governor.Request[int]
+		for _, tenant := range []string{"e", "f", "h", "i"} {
+			have = append(have, <-poll(tenant))
+		}
+		stays := func(left chan *governor.Request[int], what string) {
+			t.Helper()
+			synctest.Wait()
+			if len(left) > 0 {
+				t.Errorf("%s has left Submit", what)
+			}
+		}
+		k, l := poll("k"), poll("l")
+		stays(k, "who finds no place")
+		start := time.Now()
+		if _, err := governor.Submit(t.Context(), forTenant(g, "m"), "", sleep(time.Second)).Result(t.Context()); err != nil {
 			t.Error(err)
 		}
-		since(t, "Do returned", start, time.Now(), 2*time.Second+1)
-		submit(t.Context(), governor.Ask{}, nil, time.Minute) // job is done
-		if _, err := job.Result(t.Context()); err != nil {
-			t.Error(err)
-		}
-		go governor.Do(t.Context(), forTenant(g, "d"), "", governor.Func(func(context.Context) (int, error) {
-			return 0, governor.Again(time.Minute) // whose caller stays
-		}))
+		since(t, "what is done has left Submit", start, time.Now(), time.Second)
+		have[0].Cancel()
+		time.Sleep(time.Hour) // k and l run once more, and the first of them finds the place
 		synctest.Wait()
-		start = time.Now()
-		submit(t.Context(), governor.Ask{}, nil, 0)
-		for _, tenant := range []string{"f", "e", "h"} { // the Do needs none
-			poll(tenant)
+		if len(k)+len(l) != 1 {
+			t.Errorf("%d have left Submit by one place", len(k)+len(l))
 		}
-		poll("b")
-		time.AfterFunc(time.Second, func() { g.SetMaxQueue(10) })
-		submit(t.Context(), governor.Ask{}, nil, time.Second)
-		ctx, cancel = context.WithCancel(t.Context())
-		governor.Submit(ctx, forTenant(g, "a"), "", sleep(0))
-		start = time.Now()
-		time.AfterFunc(time.Second, cancel)
-		submit(t.Context(), governor.Ask{}, nil, time.Second)
-		start = time.Now()
-		governor.Submit(t.Context(), forTenant(g, "a"), "", sleep(0))
-		time.AfterFunc(time.Second, func() { g.Close() })
-		submit(t.Context(), governor.Ask{}, governor.ErrClosed, time.Second)
+		n := poll("n")
+		stays(n, "who finds no place")
+		g.SetMaxQueue(20)
+		synctest.Wait()
+		if len(k)+len(l)+len(n) != 3 {
+			t.Errorf("%d of 3 have left Submit with room for all", len(k)+len(l)+len(n))
+		}
 	})
 }
 
@@ -501,28 +482,35 @@ func TestAFullQueueGetsOverAnOutage(t *testing.T) {
 	})
 }
 
-// Whoever waits for a place, a call from within a closure does not wait for it.
-func TestWhoWaitsForAPlaceHoldsNoClosureUp(t *testing.T) {
+// Whoever finds no place, a call from within a closure does not wait for it.
+func TestWhoFindsNoPlaceHoldsNoClosureUp(t *testing.T) {
 	filled(t, func(c *governor.PlainConfig) { c.Workers = 2 }, func(t *testing.T, g *governor.Plain) {
-		for _, tenant := range []string{"d", "d", "e", "f"} { // have the four places
-			governor.Submit(t.Context(), forTenant(g, tenant), "", governor.Func(func(context.Context) (int, error) {
-				return 0, governor.Again(14 * time.Minute)
-			}))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		polls := governor.Func(func(context.Context) (int, error) { return 0, governor.Again(14 * time.Minute) })
+		for i := range 12 { // eight have all places
+			go governor.Submit(ctx, forTenant(g, fmt.Sprint(i)), "", polls)
 			synctest.Wait()
 		}
-		go governor.Submit(t.Context(), forTenant(g, "c"), "", sleep(0))
+		go governor.Submit(ctx, forTenant(g, "c"), "", polls)
 		synctest.Wait()
-		if n := g.Stats().Queued; n != 8 {
-			t.Errorf("%d wait, want eight, and one outside", n)
+		for _, submits := range []bool{false, true} {
+			start := time.Now()
+			v, err := governor.Do(t.Context(), forTenant(g, "b"), "", governor.Func(func(ctx context.Context) (int, error) {
+				if submits {
+					_, err := governor.Submit(ctx, forTenant(g, "c"), "", sleep(0)).Result(ctx)
+					if !errors.Is(err, governor.ErrReentrant) { // there is no place for it
+						t.Error(err)
+					}
+					return 1, nil
+				}
+				return governor.Do(ctx, forTenant(g, "c"), "", sleep(0))
+			}))
+			if v != 1 || err != nil {
+				t.Error(v, err)
+			}
+			since(t, "it was done", start, time.Now(), 0)
 		}
-		start := time.Now()
-		v, err := governor.Do(t.Context(), forTenant(g, "b"), "", governor.Func(func(ctx context.Context) (int, error) {
-			return governor.Do(ctx, forTenant(g, "c"), "", sleep(0))
-		}))
-		if v != 1 || err != nil {
-			t.Error(v, err)
-		}
-		since(t, "it was done", start, time.Now(), 0)
 	})
 }
 
@@ -583,33 +571,5 @@ func TestAFullQueueLeavesNoSlotIdle(t *testing.T) {
 			<-r.Done()
 		}
 		since(t, "they were done", start, time.Now(), 0)
-	})
-}
-
-// However many lanes wait that have their part.
-func TestAFreePlaceGoesToALaneThatHasNone(t *testing.T) {
-	filled(t, func(c *governor.PlainConfig) { c.MaxQueue = 100 }, func(t *testing.T, g *governor.Plain) {
-		const lanes = 25 // places beyond 100
-		var leaves *governor.Request[int]
-		for i := range 2*lanes - 1 { // of the last lane one leaves
-			r := make(chan *governor.Request[int], 1)
-			go func() {
-				r <- governor.Submit(t.Context(), forTenant(g, fmt.Sprint("p", i%lanes)), "", governor.Func(func(context.Context) (int, error) {
-					return 0, governor.Again(14 * time.Minute)
-				}))
-			}()
-			if synctest.Wait(); i == lanes-1 {
-				leaves = <-r
-			}
-		}
-		start := time.Now()
-		time.AfterFunc(time.Second, leaves.Cancel)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if _, err := governor.Submit(ctx, forTenant(g, "healthy"), "", sleep(0)).Result(t.Context()); err != nil {
-			t.Error(err)
-		}
-		since(t, "it was done", start, time.Now(), time.Second)
-		g.Close()
 	})
 }

@@ -148,7 +148,7 @@ func (c *core) SetMaxQueue(n int) error {
 		return fmt.Errorf("governor: MaxQueue is %d, want 1 to %d", n, 1<<31-1)
 	}
 	c.ask(func() {
-		c.unplaced.counted(c.door.resize(n)) // here, so that what was submitted before is judged by the old one
+		c.door.resize(n) // here, so that what was submitted before is judged by the old one
 		over := c.queue.Len() + c.backoffs - n
 		if over <= 0 || c.overflow == Block {
 			return

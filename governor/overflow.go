@@ -14,8 +14,9 @@ func (c *core) bound(r *request, now int64, most int) {
 	if over() <= 0 {
 		return
 	}
-	placed := c.door.tryPlace(r)
+	placed := c.door.place(r)
 	if placed {
+		r.place |= beyond
 		c.pump(now, math.MaxInt)
 	}
 	if !r.waiting() {
@@ -23,8 +24,8 @@ func (c *core) bound(r *request, now int64, most int) {
 	}
 	stays := placed && over() > 0 && c.flows(r, now)
 	if placed && !stays {
-		r.place &^= asPlaced
-		c.placed(c.door.over(r))
+		r.place &^= beyond
+		c.door.over(r, false)
 	}
 	if over() > 0 {
 		c.makeRoom(r, stays)
@@ -56,14 +57,15 @@ func (c *core) letIn(r *request, full error) error {
 	defer d.mu.Unlock()
 	placed := false
 	if d.full() {
-		if placed = flows && d.place(r); !placed {
+		if placed = flows && d.places.take(r, d.spare()); !placed {
 			return full
 		}
 	}
 	err := d.add(r, false)
-	if err != nil && placed {
-		r.place &^= asPlaced
-		d.placeBack(r)
+	if err != nil {
+		d.places.giveBack(r)
+	} else if placed {
+		r.place |= beyond
 	}
 	return err
 }

@@ -1,19 +1,23 @@
 package governor
 
-import "github.com/flyball-go/flyball/governor/internal/sched"
+import "slices"
 
-// places are those of guests that have started: each has one until it is done. It may come
-// back, to be repeated or to ask again, and wait for hours when its submitter has long gone.
-// What has not started needs none: its submitter waits, too.
+// places are those of requests that came when the queue was full and have started: each
+// has one until it is done. It may come back, to be repeated or to ask again, and wait for
+// hours when its submitter has long gone. What has not started needs none, for its
+// submitter waits, too; and one that finds none when it starts is done, or comes back, with
+// its submitter still waiting.
 //
 // No lane has more of them than are left. So a lane whose requests poll takes half of
 // them, two lanes take two thirds, and the last goes to a lane that has none (dynamic
-// thresholds, as of Choudhury and Hahne, 1998). A lane that finds none waits.
+// thresholds, as of Choudhury and Hahne, 1998).
 //
-// Whoever holds door.mu may use it. Everything is O(1). The zero value has all places free.
+// Whoever holds door.mu may use it. Everything is O(1), but for what runs without a place,
+// which is no more than slots. The zero value has all places free.
 type places struct {
-	taken int
-	by    map[laneKey]int // of those, what lanes have
+	of   map[*request]laneKey // who has one, and of which lane
+	by   map[laneKey]int      // how many lanes have
+	owed []*blocked           // those that run without; the first gets the next one of its lane
 }
 
 // placeKey is the lane whose place r has, also when it comes back and keeps its slot.
@@ -23,77 +27,50 @@ func placeKey(r *request) laneKey {
 	return key
 }
 
-// free reports whether there is a place of so many for the lane of key.
-func (p *places) free(key *laneKey, all int) bool { return p.by[*key] < all-p.taken }
-
-func (p *places) take(key *laneKey) {
-	if p.by == nil {
-		p.by = make(map[laneKey]int)
+// take has r take one of all places, if there is one for its lane.
+func (p *places) take(r *request, all int) bool {
+	key := placeKey(r)
+	if p.by[key] >= all-len(p.of) {
+		return false
 	}
-	p.taken++
-	p.by[*key]++
-}
-
-// giveBack undoes take.
-func (p *places) giveBack(key *laneKey) {
-	p.taken--
-	if p.by[*key]--; p.by[*key] == 0 {
-		delete(p.by, *key)
+	if p.of == nil {
+		p.of, p.by = make(map[*request]laneKey), make(map[laneKey]int)
 	}
+	p.of[r] = key
+	p.by[key]++
+	return true
 }
 
-// unplaced is the lanes that wait for places. It belongs to whoever has the turn.
-type unplaced struct {
-	lists [2]sched.List // the lanes of one are tried; in the other are those that were in vain
-	tried int           // which
-	again bool          // there is a reason to try all of them once more
-	all   bool          // who counts by now needs no place
-}
-
-// mostTried is how many lanes are tried at once when places have come back: more than
-// one, so that they go in the order of the scheduler.
-const mostTried = 64
-
-// awaitPlace has l, which is next, wait until places come back, or its head counts.
-func (c *core) awaitPlace(l *lane) {
-	c.queue.Park(&l.sched, &c.unplaced.lists[1-c.unplaced.tried])
-}
-
-// placed has lanes tried that wait for places, if places have come back and some do.
-func (c *core) placed(awaited bool) {
-	if awaited {
-		c.placeBack.Store(true)
-		c.wakeUp()
+// giveBack takes the place of r back, if it has one.
+func (p *places) giveBack(r *request) {
+	key, ok := p.of[r]
+	if !ok {
+		return
+	}
+	delete(p.of, r)
+	if p.by[key]--; p.by[key] == 0 {
+		delete(p.by, key)
 	}
 }
 
-// counted has lanes tried that wait for places, if some of them may need none.
-func (u *unplaced) counted(stirs bool) {
-	u.again, u.all = u.again || stirs, u.all || stirs
-}
-
-// tryPlaces has some of the lanes tried that wait for places, as long as there are any;
-// each once.
-func (c *core) tryPlaces() {
-	u := &c.unplaced
-	u.again = consume(&c.placeBack) || u.again
-	if u.lists[u.tried].Empty() {
-		if !u.again {
-			u.all = false
-			return
+// settle gives places of all to those that run without.
+func (p *places) settle(all int) {
+	p.owed = slices.DeleteFunc(p.owed, func(b *blocked) bool {
+		if !p.take(b.r, all) {
+			return false
 		}
-		u.tried, u.again = 1-u.tried, false
-	}
-	if l := &u.lists[u.tried]; !l.Empty() && (c.door.anyPlace() || u.all) {
-		c.queue.WakeSome(l, mostTried)
-	}
+		close(b.room)
+		return true
+	})
 }
 
-// triesPlaces reports whether tryPlaces has something to do.
-func (c *core) triesPlaces() bool {
-	u := &c.unplaced
-	if u.lists[u.tried].Empty() {
-		return u.again || c.placeBack.Load()
+// forget returns the submitter of r, which runs without a place, nil if it does not.
+func (p *places) forget(r *request) *blocked {
+	i := slices.IndexFunc(p.owed, func(b *blocked) bool { return b.r == r })
+	if i < 0 {
+		return nil
 	}
-	return c.door.anyPlace() || u.all
+	b := p.owed[i]
+	p.owed = slices.Delete(p.owed, i, i+1)
+	return b
 }

@@ -50,12 +50,6 @@ func (c *core) serve(l *lane, now int64) {
 		c.cancel(r)
 		return
 	}
-	if r.place&asGuest != 0 && !c.observe && !c.door.placeFor(r) {
-		if !c.queue.advance(l) {
-			c.awaitPlace(l)
-		}
-		return
-	}
 	var ls lease
 	pooled := c.pool != nil && !l.kept
 	opening := false

@@ -265,14 +265,21 @@ func (c *core) leave(r *request, starts bool) {
 func (c *core) goes(r *request, starts bool) {
 	guest := r.place&asGuest != 0
 	r.place &^= asGuest
-	if !guest || !c.door.parts(r, starts) {
+	switch {
+	case !guest || !c.door.parts(r, starts):
 		c.left++
+	case starts && !r.task.awaited():
+		r.place |= beyond
 	}
 }
 
 // back takes a request that has come back from an attempt.
 func (c *core) back(r *request, now int64) {
-	c.left-- // it waits again
+	if r.place&beyond != 0 && c.door.returns(r) {
+		r.place = r.place&^beyond | asGuest
+	} else {
+		c.left-- // it waits again
+	}
 	c.backoffs++
 	r.moves(inTimers)
 	c.mind(r)
@@ -342,9 +349,6 @@ func (c *core) rejoin(r *request, now int64) {
 		l.weigh(cmp.Or(was.weight, c.unnamed))
 	}
 	c.join(l, r, false)
-	if l.first().place&asGuest != 0 {
-		c.queue.Wake(&l.sched) // it may wait for a place, which r has
-	}
 	sc := l.scopes()
 	if err := c.hopeless(r, &sc, now); err != nil {
 		c.drop(r, err)

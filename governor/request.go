@@ -128,13 +128,13 @@ const (
 	inTimers // alone: it waits out a backoff, or its own pause
 
 	// Beside one of these:
-	asGuest  place = 1 << 7 // until it starts; see door.enter
-	asPlaced place = 1 << 6 // from then on, until it is done, if it has one of door.places
+	asGuest place = 1 << 7 // until it starts; see door.enter
+	beyond  place = 1 << 6 // the door is to be told when it is done; see door.over
 )
 
 // is reports whether r is at p, and moves puts it there.
-func (r *request) is(p place) bool { return r.place&^(asGuest|asPlaced) == p }
-func (r *request) moves(p place)   { r.place = r.place&(asGuest|asPlaced) | p }
+func (r *request) is(p place) bool { return r.place&^(asGuest|beyond) == p }
+func (r *request) moves(p place)   { r.place = r.place&(asGuest|beyond) | p }
 
 // waiting reports whether the request is in the actor's queue.
 func (r *request) waiting() bool { return !r.is(nowhere) }

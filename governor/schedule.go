@@ -68,19 +68,6 @@ func (q *queue) started(l *lane) (waited int) {
 	return waited
 }
 
-// advance has a request go before the head of l that has been begun, and was set aside, so
-// that it is behind all others; it reports whether there is one.
-func (q *queue) advance(l *lane) bool {
-	if l.begun == nil || l.begun.Len() == 0 {
-		return false
-	}
-	before, h := l.first().order(), l.begun.First()
-	q.remove(h.r)
-	h.order = before - 1
-	q.add(l, h.r, false)
-	return true
-}
-
 // leave forgets l when nothing is left in it. Those that run keep pointing to it for
 // its key.
 func (q *queue) leave(l *lane) {

@@ -15,8 +15,9 @@ func Func[R any](fn func(context.Context) (R, error)) func(context.Context, stru
 }
 
 // Submit hands fn to g and returns at once, unless the queue is full and
-// Config.Overflow is Block: then it waits for room, or until the request has started or
-// is done, as it is when ctx ends. (With another Overflow it may wait for a decision of
+// Config.Overflow is Block: then it waits for room, or until the request has started, if
+// not too many have that came to a full queue and are not done, or is done, as it is when
+// ctx ends while it waits. (With another Overflow it may wait for a decision of
 // the scheduler, but for no request.) It never returns nil: a request that is refused is
 // already done, with the reason as its error.
 //

@@ -233,13 +233,6 @@ func (s *Scheduler) WakeAll(q *List) {
 	}
 }
 
-// WakeSome puts the first n lanes of q back in turn.
-func (s *Scheduler) WakeSome(q *List, n int) {
-	for ; n > 0 && !q.Empty(); n-- {
-		s.Wake(q.first())
-	}
-}
-
 // Tick puts the lanes back whose time has come, in the order in which they began
 // to wait: a heap would let the same ones go first again and again.
 func (s *Scheduler) Tick(now int64) {
