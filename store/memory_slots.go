@@ -44,7 +44,7 @@ func (r *resource) shareSlots(now int64, in terms, n *member, it *Item, a *Answe
 			want -= k
 			n.turn = n.held >= n.leastSlots
 		}
-		if free -= first.keeps(n); n != first || n.turn {
+		if free -= slotsKept(first, n); n != first || n.turn {
 			if r.slotsWanted(n) { // beyond its part, one at a time of what is left of the others'
 				want = min(want, max(fair-n.held, min(1, free-r.slotsLacking(n, first, fair))))
 			}
@@ -62,7 +62,7 @@ func (r *resource) shareSlots(now int64, in terms, n *member, it *Item, a *Answe
 	case n.line > 0 && n != first:
 		a.Held = 0
 	case n.line == 0: // what is asked back is not to be started any more; what runs counts until it is over
-		kept := first.keeps(n)
+		kept := slotsKept(first, n)
 		if lack := r.slotsLacking(n, first, fair) - max(0, free-kept); lack > 0 {
 			a.Held = max(min(n.held, fair), n.held-lack)
 		}
@@ -119,8 +119,8 @@ func (r *resource) first(now int64, in terms, n *member, capacity int64) (first 
 	return first
 }
 
-// keeps is how many slots are kept from n for the first in line; nil keeps none.
-func (first *member) keeps(n *member) int64 {
+// slotsKept is how many slots are kept from n for the first in line, if there is one.
+func slotsKept(first, n *member) int64 {
 	if first == nil || first == n || first.turn {
 		return 0
 	}
