@@ -165,18 +165,16 @@ func (d *door) returns(r *request) bool {
 	return b != nil
 }
 
-// over is told that r is done, and lets its submitter go if that still waits; its place is
-// the next one's, unless r goes on, though it is abandoned.
-func (d *door) over(r *request, goesOn bool) {
+// over is told that r is done, and lets its submitter go if that still waits. Its place is
+// the next one's.
+func (d *door) over(r *request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if b := d.places.forget(r); b != nil {
 		close(b.room)
 	}
-	if !goesOn {
-		d.places.giveBack(r)
-		d.places.settle(d.spare())
-	}
+	d.places.giveBack(r)
+	d.places.settle(d.spare())
 }
 
 // leave makes room for n requests: for guests, which count from now on, also in what a

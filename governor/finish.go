@@ -16,12 +16,11 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	case n == 0:
 		count = &c.count.dropped
 	}
-	goesOn := own && err == ErrAbandoned // its attempt does
-	if !goesOn {
+	if !own || err != ErrAbandoned { // else its attempt goes on
 		c.repeated(r)
-	}
-	if goesOn || r.place&beyond != 0 { // of one that goes on place may be written meanwhile
-		c.door.over(r, goesOn)
+		if r.place&beyond != 0 {
+			c.door.over(r)
+		}
 	}
 	if own && err != nil && r.State() != Done { // else it was abandoned, which has been told
 		c.tellRefusal(r, n, err)

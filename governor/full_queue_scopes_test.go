@@ -172,43 +172,26 @@ func TestPollsOfOneLaneKeepNoOtherOutUnderEachRule(t *testing.T) {
 	}
 }
 
-// One tenant is paused and fills the queue, and another comes back for long.
-func TestPollsAndAPausedTenantKeepNoThirdOut(t *testing.T) {
-	for _, rule := range overflows {
-		t.Run(rule.String(), func(t *testing.T) {
-			filled(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue, c.Overflow = 8, 8, rule }, func(t *testing.T, g *governor.Plain) {
-				for range 16 {
-					go governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
-						time.Sleep(time.Second)
-						return 0, governor.Again(time.Hour)
-					}))
+// One tenant is paused and fills the queue, and another comes back for long, since it polls,
+// or pauses, too.
+func TestTwoTenantsThatWaitForLongKeepNoThirdOut(t *testing.T) {
+	for what, err := range map[string]error{"polls": governor.Again(time.Hour), "pauses": governortest.Limited(50*time.Minute, tenant("b"))} {
+		for _, rule := range overflows {
+			t.Run(fmt.Sprint(what, " ", rule), func(t *testing.T) {
+				filled(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue, c.Overflow = 8, 8, rule }, func(t *testing.T, g *governor.Plain) {
+					for range 16 {
+						go governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
+							time.Sleep(time.Second)
+							return 0, err
+						}))
+						synctest.Wait()
+					}
+					time.Sleep(10 * time.Second)
 					synctest.Wait()
-				}
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
-				goesAtOnce(t, forTenant(g, "c"), "")
+					goesAtOnce(t, forTenant(g, "c"), "")
+				})
 			})
-		})
-	}
-}
-
-// The same by pauses alone.
-func TestTwoPausedTenantsKeepNoThirdOut(t *testing.T) {
-	for _, rule := range overflows {
-		t.Run(rule.String(), func(t *testing.T) {
-			filled(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue, c.Overflow = 8, 8, rule }, func(t *testing.T, g *governor.Plain) {
-				for range 16 {
-					go governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
-						time.Sleep(time.Second)
-						return 0, governortest.Limited(50*time.Minute, tenant("b"))
-					}))
-					synctest.Wait()
-				}
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
-				goesAtOnce(t, forTenant(g, "c"), "")
-			})
-		})
+		}
 	}
 }
 
@@ -402,32 +385,24 @@ func TestObserveBoundsWhatComesBackToAFullQueue(t *testing.T) {
 	}
 }
 
-// Several tenants pause, each by its own scope, with what ran of each.
+// Several tenants pause, each by its own scope, with what ran of each. (The rules that refuse
+// or drop have places for two.)
 func TestTenPausedTenantsKeepNoOtherOut(t *testing.T) {
-	for _, rule := range []governor.Overflow{governor.Block} { // the others have places for two
-		t.Run(rule.String(), func(t *testing.T) {
-			filled(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue, c.Overflow = 8, 8, rule }, func(t *testing.T, g *governor.Plain) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				for i := range 10 {
-					name := fmt.Sprint("b", i)
-					for range 16 {
-						go governor.Submit(ctx, forTenant(g, name), "", governor.Func(func(context.Context) (int, error) {
-							time.Sleep(time.Second)
-							return 0, governortest.Limited(50*time.Minute, tenant(name))
-						}))
-						synctest.Wait()
-					}
-					time.Sleep(3 * time.Second)
-					synctest.Wait()
-				}
-				start := time.Now()
-				short, end := context.WithTimeout(t.Context(), 30*time.Minute)
-				defer end()
-				if _, err := governor.Submit(short, forTenant(g, "healthy"), "", sleep(0)).Result(t.Context()); err != nil || time.Since(start) > time.Second {
-					t.Errorf("after %v, %v; %d of 8 slots are used", time.Since(start), err, g.Stats().InFlight)
-				}
-			})
-		})
-	}
+	filled(t, func(c *governor.PlainConfig) { c.Workers, c.MaxQueue = 8, 8 }, func(t *testing.T, g *governor.Plain) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range 10 {
+			name := fmt.Sprint("b", i)
+			for range 16 {
+				go governor.Submit(ctx, forTenant(g, name), "", governor.Func(func(context.Context) (int, error) {
+					time.Sleep(time.Second)
+					return 0, governortest.Limited(50*time.Minute, tenant(name))
+				}))
+				synctest.Wait()
+			}
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+		}
+		goesAtOnce(t, forTenant(g, "healthy"), "")
+	})
 }

@@ -93,6 +93,34 @@ func TestWhatComesBackToAFullQueueKeepsSubmittersThere(t *testing.T) {
 	})
 }
 
+// Who runs without a place has left Submit when one comes back, as they do when all is closed.
+func TestWhoRunsWithoutAPlaceLeavesSubmit(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		filled(t, func(c *governor.PlainConfig) { c.CloseGrace = time.Second }, func(t *testing.T, g *governor.Plain) { // four places
+			polls := governor.Func(func(context.Context) (int, error) { return 0, governor.Again(time.Hour) })
+			var have []*governor.Request[int]
+			for i := range 4 {
+				have = append(have, governor.Submit(t.Context(), forTenant(g, fmt.Sprint(i)), "", polls))
+				synctest.Wait()
+			}
+			start, end := time.Now(), make(chan struct{})
+			time.AfterFunc(time.Minute, func() {
+				if closes {
+					g.Close()
+				} else {
+					have[0].Cancel()
+				}
+			})
+			r := governor.Submit(t.Context(), forTenant(g, "k"), "", governor.Func(func(context.Context) (int, error) { <-end; return 1, nil }))
+			since(t, "Submit returned", start, time.Now(), time.Minute)
+			close(end)
+			if _, err := r.Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // One lane cannot have all places beyond MaxQueue, and no number of lanes the last one.
 func TestPollsKeepNoOtherLaneOutOfAFullQueue(t *testing.T) {
 	filled(t, func(c *governor.PlainConfig) { c.MaxQueue = 40 }, func(t *testing.T, g *governor.Plain) {

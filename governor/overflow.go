@@ -25,7 +25,7 @@ func (c *core) bound(r *request, now int64, most int) {
 	stays := placed && over() > 0 && c.flows(r, now)
 	if placed && !stays {
 		r.place &^= beyond
-		c.door.over(r, false)
+		c.door.over(r)
 	}
 	if over() > 0 {
 		c.makeRoom(r, stays)
