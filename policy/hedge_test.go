@@ -150,6 +150,32 @@ func TestHedgeParallelBeginsAllAtOnce(t *testing.T) {
 	}
 }
 
+// An end of the context while attempts are being begun, here by who hears of the first.
+func TestHedgeParallelEndsWhenTheContextDoes(t *testing.T) {
+	for name, cfg := range map[string]HedgeConfig{
+		"parallel": {Parallel: true, Max: 3},
+		"at once":  {DelayOf: func(context.Context, int) time.Duration { return 0 }, Max: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cfg.OnEvent = func(event.Event) { cancel() }
+			ended := make(chan error)
+			go func() {
+				_, err := Do(ctx, Chain(must(NewHedge(cfg))), slow(time.Hour, 5))
+				ended <- err
+			}()
+			select {
+			case err := <-ended:
+				if !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("the call does not end")
+			}
+		})
+	}
+}
+
 func TestHedgeTellsTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cfg := range []HedgeConfig{{Parallel: true, Max: 2}, {Delay: -1, Max: 2}} {

@@ -51,15 +51,18 @@ func (h *Hedge) race(c *Call, next Handler, delay time.Duration) error {
 	r := &race{h: h, c: c, next: next, ctx: ctx, begun: time.Now(), ended: make(chan attempt, 1+h.cfg.Max), left: h.cfg.Max}
 	defer r.finish()
 	r.start()
-	for h.cfg.Parallel && r.left > 0 {
-		r.further()
+	for h.cfg.Parallel && r.further() {
 	}
 	var due <-chan time.Time
 	delay = r.delay(delay)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	for {
-		if due = nil; r.left > 0 && delay >= 0 {
+		for delay == 0 && r.further() {
+			delay = r.delay(delay)
+			timer.Reset(delay)
+		}
+		if due = nil; r.left > 0 && delay > 0 {
 			due = timer.C
 		}
 		select {
@@ -153,16 +156,17 @@ func (r *race) stop() error {
 	}
 }
 
-// further starts another attempt, if one is left and can be afforded.
-func (r *race) further() {
+// further starts another attempt if it can be afforded, and reports whether one was left.
+func (r *race) further() bool {
 	if r.left == 0 || r.ctx.Err() != nil {
-		return
+		return false
 	}
 	r.left--
 	if r.h.afford(r.started + 1) {
 		r.start()
 		r.h.hedged(r.started, r.begun)
 	}
+	return true
 }
 
 // start starts the next attempt on a goroutine of its own, for which the budget
