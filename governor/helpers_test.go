@@ -34,6 +34,9 @@ func bubble(t *testing.T, set func(*governor.PlainConfig), fn func(t *testing.T,
 // sleep is a closure that takes d.
 func sleep(d time.Duration) func(context.Context, struct{}) (int, error) {
 	return governor.Func(func(ctx context.Context) (int, error) {
+		if d <= 0 { // under the race detector Go 1.26 crashes when a bubble has several timers of 0
+			return 1, context.Cause(ctx)
+		}
 		select {
 		case <-time.After(d):
 			return 1, nil

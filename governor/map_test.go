@@ -22,6 +22,9 @@ import (
 // pause is a closure for Map that takes as many seconds as its input says, and
 // returns its square.
 func pause(ctx context.Context, _ struct{}, in int) (int, error) {
+	if in <= 0 {
+		return in * in, context.Cause(ctx)
+	}
 	select {
 	case <-time.After(time.Duration(in) * time.Second):
 		return in * in, nil

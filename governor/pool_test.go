@@ -64,10 +64,12 @@ func withPool(t *testing.T, set func(*governor.Config[string, *conn]), fn func(t
 func use(d time.Duration, errs ...error) func(context.Context, *conn) (string, error) {
 	i := 0
 	return func(ctx context.Context, c *conn) (string, error) {
-		select {
-		case <-time.After(d):
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
+		if d > 0 {
+			select {
+			case <-time.After(d):
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
 		}
 		if i < len(errs) {
 			i++

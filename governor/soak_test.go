@@ -351,7 +351,7 @@ func (s *soak) operate(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-time.After(time.Duration(rand.IntN(1000)) * time.Microsecond):
+		case <-time.After(time.Duration(1+rand.IntN(1000)) * time.Microsecond):
 		}
 		switch rand.IntN(6) {
 		case 0:

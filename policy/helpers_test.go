@@ -64,6 +64,9 @@ func permanent(err error) bool {
 // sleep is a function that takes so long, or until its context ends.
 func sleep(d time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
+		if d <= 0 {
+			return context.Cause(ctx)
+		}
 		select {
 		case <-time.After(d):
 			return nil

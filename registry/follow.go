@@ -97,6 +97,7 @@ func (r *Registry) Follow(cfg FollowerConfig) (*Follower, error) {
 		reg: r, cfg: cfg, bell: store.KeyFor("registry", "configuration", cfg.Key),
 		wake: make(chan struct{}, 1), asks: make(chan ask), done: make(chan struct{}),
 	}
+	f.wake <- struct{}{} // the first reading
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	go f.loop()
 	return f, nil

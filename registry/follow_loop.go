@@ -21,7 +21,7 @@ func (f *Follower) loop() {
 			_ = safely("the Store", func() error { f.unwatch(); return nil })
 		}
 	}()
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(f.cfg.Refresh)
 	defer timer.Stop()
 	for {
 		var a ask
