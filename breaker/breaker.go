@@ -166,13 +166,16 @@ func (b *Breaker) report(p Permit, now time.Time, r result) {
 // come, until somebody asks for a permit.
 func (b *Breaker) State() State { return b.Stats().State }
 
+func (b *Breaker) counted(now time.Time) (Stats, error) {
+	b.lock()
+	defer b.unlock() // also when the schedule panics, which advance may ask
+	b.core.advance(now)
+	return b.core.stats(now), b.core.cause
+}
+
 // Stats returns the state and what is counted.
 func (b *Breaker) Stats() Stats {
-	now := time.Now()
-	b.lock()
-	b.core.advance(now)
-	s, cause := b.core.stats(now), b.core.cause
-	b.unlock()
+	s, cause := b.counted(time.Now())
 	s.Panics = b.panics.Load()
 	if cause != nil {
 		s.Cause = fmt.Sprint(cause) // not under mu, and whatever its Error does, which is the user's

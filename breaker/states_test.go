@@ -1,6 +1,7 @@
 package breaker_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -520,4 +521,44 @@ func TestNothingRunsInTheBackground(t *testing.T) {
 	if n := runtime.NumGoroutine(); n > before {
 		t.Errorf("%d goroutines, %d before", n, before)
 	}
+}
+
+// A poll of a dashboard may be what finds that trial calls took too long.
+func TestStatsLeavesTheLockWhenASchedulePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		b, err := breaker.New(breaker.Config{Consecutive: 1, HalfOpenWait: time.Second, OpenDelay: func(breaker.Stats, backoff.Step) time.Duration {
+			if n++; n == 2 {
+				panic("user")
+			}
+			return time.Second
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = breaker.Do(t.Context(), b, func(context.Context) (int, error) { return 0, errors.New("x") })
+		time.Sleep(time.Second)
+		if _, err := b.Allow(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		func() {
+			defer func() {
+				if recover() != "user" {
+					t.Error("no panic")
+				}
+			}()
+			b.Stats()
+		}()
+		asked := make(chan struct{})
+		go func() {
+			b.Stats()
+			close(asked)
+		}()
+		select {
+		case <-asked:
+		case <-time.After(time.Second):
+			t.Fatal("the lock is held for ever")
+		}
+	})
 }

@@ -30,7 +30,8 @@ func (c Cycle) String() string {
 // around returns the window that t is in, from begin to before end, in Unix
 // seconds.
 func (c Cycle) around(t time.Time, zone *time.Location) (begin, end int64) {
-	t = t.In(zone)
+	// Beyond these, some 30,000 years away, dates cannot be reckoned with.
+	t = time.Unix(min(max(t.Unix(), -1e12), 1e12), 0).In(zone)
 	if c == Hourly {
 		return hour(t)
 	}

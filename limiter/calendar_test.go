@@ -229,3 +229,24 @@ func TestCalendarSyncMovesARaise(t *testing.T) {
 		t.Errorf("%d available at midnight, want 20", got)
 	}
 }
+
+func TestCalendarOfTimesThatNoDateHas(t *testing.T) {
+	for _, cycle := range []Cycle{Daily, Hourly, Weekly, Monthly} {
+		for _, name := range []string{"UTC", "Europe/Berlin"} {
+			for _, at := range []int64{math.MinInt64, -1e17, -1e12, 1e12 - 1e8, 1e17, math.MaxInt64 - 62135596800, math.MaxInt64} {
+				c, err := NewCalendar(CalendarConfig{Limit: 1, Cycle: cycle, Location: zone(t, name)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				now := time.Unix(at, 0)
+				c.Quota(now, "k")
+				if wait := c.Wait(now, "k", 1); wait == 0 {
+					c.Take(now, "k", 1)
+				}
+				if wait := c.Wait(now, "k", 1); wait <= 0 && at >= -1e12 && at <= 1e12 { // beyond it is enough to come to an end
+					t.Errorf("%v in %s at %d: a second one waits %v", cycle, name, at, wait)
+				}
+			}
+		}
+	}
+}

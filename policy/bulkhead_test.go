@@ -396,3 +396,27 @@ func BenchmarkBulkhead(b *testing.B) {
 		}
 	}
 }
+
+func TestBulkheadLivesOnAfterReleasesTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(NewBulkhead(BulkheadConfig{Max: 1, MaxWait: -1}))
+		p := Chain(b)
+		for range 3 {
+			var wg sync.WaitGroup
+			for range 4 { // one runs, and others wait
+				wg.Go(func() {
+					_, _ = Do(t.Context(), p, func(context.Context) (int, error) {
+						b.Release() // of nobody else's permit, so that the call's own is one too many
+						time.Sleep(time.Second)
+						return 0, nil
+					})
+				})
+			}
+			wg.Wait()
+			want(t, "in use", b.InUse(), 0)
+			want(t, "waiting", b.Waiting(), 0)
+		}
+		_, err := Do(t.Context(), p, five)
+		wantErr(t, "call", err)
+	})
+}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -46,11 +47,18 @@ func (s *seats) take() bool {
 	}
 }
 
-// giveBack gives back a permit that the caller has.
+// giveBack gives back a permit that the caller has. When somebody has given back one that
+// was not his own, it is that, and the last to come finds none taken: what he has borrowed
+// from the upper half he puts back.
 func (s *seats) giveBack() {
-	if s.word.Add(^uint64(0)) >= oneWaits {
-		s.handOver()
+	w := s.word.Add(^uint64(0))
+	if w < math.MaxUint32 {
+		return
 	}
+	if uint32(w) == math.MaxUint32 {
+		s.word.Add(1)
+	}
+	s.handOver()
 }
 
 // handOver admits who waits for what came back.
