@@ -68,6 +68,20 @@ func (c *crowd) letGo(b *blocked) {
 	close(b.room)
 }
 
+// letGoIf lets those go of whom may says so. It looks at all.
+func (c *crowd) letGoIf(may func(*blocked) bool) {
+	for t := c.turns.Front(); t != nil; {
+		q := &t.Value.(*queueOfTenant).queue
+		t = t.Next()
+		for e := q.Front(); e != nil; {
+			b := e.Value.(*blocked)
+			if e = e.Next(); may(b) {
+				c.letGo(b)
+			}
+		}
+	}
+}
+
 // remove takes b out.
 func (c *crowd) remove(b *blocked) {
 	t := b.tenant

@@ -146,7 +146,7 @@ func (d *door) parts(r *request, starts bool) (guest bool) {
 	}
 	d.blocked.remove(b)
 	if starts && !r.task.awaited() && !d.places.take(r, d.spare()) {
-		d.places.owed = append(d.places.owed, b)
+		d.places.owed.add(b)
 	} else {
 		close(b.room)
 	}
@@ -161,6 +161,7 @@ func (d *door) returns(r *request) bool {
 	b := d.places.forget(r)
 	if b != nil {
 		d.blocked.add(b)
+		d.leave(0) // it may find room, of which nobody else would tell it
 	}
 	return b != nil
 }
@@ -173,18 +174,23 @@ func (d *door) over(r *request) {
 	if b := d.places.forget(r); b != nil {
 		close(b.room)
 	}
-	d.places.giveBack(r)
-	d.places.settle(d.spare())
+	if d.places.giveBack(r) {
+		d.places.settle(d.spare())
+	}
 }
 
 // leave makes room for n requests: for guests, which count from now on, also in what a
-// Group may have waiting, about which they were not asked. The caller holds mu.
+// Group may have waiting, about which they were not asked; and then for those that run
+// without a place, whose submitters need wait no more. The caller holds mu.
 func (d *door) leave(n int) {
 	d.waiting -= n
 	for d.waiting < d.most && !d.blocked.empty() {
 		d.waiting++
 		d.common.leave(-1)
 		d.blocked.next()
+	}
+	for n := d.most - d.waiting; n > 0 && !d.places.owed.empty(); n-- {
+		d.places.owed.next() // it counts when it comes back, as who came when there was room
 	}
 }
 

@@ -207,8 +207,8 @@ func (s *crush) settle(name string) {
 	if b := &d.blocked; len(b.tenants) != 0 || b.turns.Len() != 0 {
 		s.t.Errorf("%s: %d tenants have turns, %d are in turn", name, len(b.tenants), b.turns.Len())
 	}
-	if p := &d.places; len(p.of) != 0 || len(p.by) != 0 || len(p.owed) != 0 {
-		s.t.Errorf("%s: %d places of %d lanes are taken, %d are owed", name, len(p.of), len(p.by), len(p.owed))
+	if p := &d.places; len(p.of) != 0 || len(p.by) != 0 || !p.owed.empty() {
+		s.t.Errorf("%s: %d places of %d lanes are taken, %d are owed", name, len(p.of), len(p.by), len(p.owed.of))
 	}
 	if n := d.word.queued(); n != 0 {
 		s.t.Errorf("%s: %d are queued", name, n)

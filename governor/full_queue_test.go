@@ -601,3 +601,76 @@ func TestAFullQueueLeavesNoSlotIdle(t *testing.T) {
 		since(t, "they were done", start, time.Now(), 0)
 	})
 }
+
+// owes fills the queue of a governor with one slot with four requests of a tenant that
+// pauses, and has another lane's polls take all places that it may have: who starts next
+// of that lane has none.
+func owes(t *testing.T, fn func(t *testing.T, g *governor.Plain, waiting []*governor.Request[int])) {
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.MaxQueue, c.Workers, c.MaxWait = true, 4, 1, -1 }, func(t *testing.T, g *governor.Plain) {
+		g.Pause()
+		g.Learn(throttle.Signal{Scope: tenant("a"), Delay: time.Hour})
+		var waiting []*governor.Request[int]
+		for range 4 {
+			waiting = append(waiting, governor.Submit(t.Context(), forTenant(g, "a"), "", sleep(0)))
+		}
+		synctest.Wait()
+		g.Resume()
+		for range 2 {
+			governor.Submit(t.Context(), forTenant(g, "b"), "", pollsFor(2*time.Hour))
+			synctest.Wait()
+		}
+		fn(t, g, waiting)
+	})
+}
+
+func TestRoomLetsTheSubmitterGoWhoseRequestRunsWithoutAPlace(t *testing.T) {
+	owes(t, func(t *testing.T, g *governor.Plain, waiting []*governor.Request[int]) {
+		left, answer := false, make(chan int)
+		go func() {
+			governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
+				return <-answer, nil
+			}))
+			left = true
+			answer <- 1 // what the closure waits for
+		}()
+		synctest.Wait()
+		if left {
+			t.Fatal("there is a place")
+		}
+		for _, r := range waiting {
+			r.Cancel()
+		}
+		synctest.Wait()
+		if !left {
+			t.Error("Submit is kept though there is room")
+			answer <- 1
+		}
+	})
+}
+
+func TestWhatComesBackWithoutAPlaceFindsRoom(t *testing.T) {
+	owes(t, func(t *testing.T, g *governor.Plain, waiting []*governor.Request[int]) {
+		left := false
+		go func() {
+			governor.Submit(t.Context(), forTenant(g, "b"), "", governor.Func(func(context.Context) (int, error) {
+				time.Sleep(time.Second)
+				return 0, governor.Again(30 * time.Minute)
+			}))
+			left = true
+		}()
+		synctest.Wait()
+		if left {
+			t.Fatal("there is a place")
+		}
+		for _, r := range waiting[1:] {
+			r.Cancel()
+		}
+		time.Sleep(2 * time.Second)
+		if !left {
+			t.Error("Submit is kept though there is room")
+		}
+		if n := g.Stats().Queued; n != 4 {
+			t.Errorf("%d wait, want 4", n)
+		}
+	})
+}

@@ -1,7 +1,5 @@
 package governor
 
-import "slices"
-
 // places are those of requests that came when the queue was full and have started: each
 // has one until it is done. It may come back, to be repeated or to ask again, and wait for
 // hours when its submitter has long gone. What has not started needs none, for its
@@ -12,12 +10,12 @@ import "slices"
 // them, two lanes take two thirds, and the last goes to a lane that has none (dynamic
 // thresholds, as of Choudhury and Hahne, 1998).
 //
-// Whoever holds door.mu may use it. Everything is O(1), but for what runs without a place,
-// which is no more than slots. The zero value has all places free.
+// Whoever holds door.mu may use it. Everything is O(1), but for settle, which looks at all
+// that run without a place, no more than slots. The zero value has all places free.
 type places struct {
 	of   map[*request]laneKey // who has one, and of which lane
 	by   map[laneKey]int      // how many lanes have
-	owed []*blocked           // those that run without; the first gets the next one of its lane
+	owed crowd                // those that run without; the first gets the next one of its lane
 }
 
 // placeKey is the lane whose place r has, also when it comes back and keeps its slot.
@@ -41,36 +39,29 @@ func (p *places) take(r *request, all int) bool {
 	return true
 }
 
-// giveBack takes the place of r back, if it has one.
-func (p *places) giveBack(r *request) {
+// giveBack takes the place of r back, and reports whether it had one.
+func (p *places) giveBack(r *request) bool {
 	key, ok := p.of[r]
 	if !ok {
-		return
+		return false
 	}
 	delete(p.of, r)
 	if p.by[key]--; p.by[key] == 0 {
 		delete(p.by, key)
 	}
+	return true
 }
 
 // settle gives places of all to those that run without.
 func (p *places) settle(all int) {
-	p.owed = slices.DeleteFunc(p.owed, func(b *blocked) bool {
-		if !p.take(b.r, all) {
-			return false
-		}
-		close(b.room)
-		return true
-	})
+	p.owed.letGoIf(func(b *blocked) bool { return p.take(b.r, all) })
 }
 
 // forget returns the submitter of r, which runs without a place, nil if it does not.
 func (p *places) forget(r *request) *blocked {
-	i := slices.IndexFunc(p.owed, func(b *blocked) bool { return b.r == r })
-	if i < 0 {
-		return nil
+	b := p.owed.of[r]
+	if b != nil {
+		p.owed.remove(b)
 	}
-	b := p.owed[i]
-	p.owed = slices.Delete(p.owed, i, i+1)
 	return b
 }

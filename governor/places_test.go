@@ -44,9 +44,11 @@ func TestAPlaceThatComesBackIsTheFirstOnesOfALaneThatMayHaveIt(t *testing.T) {
 		require.True(t, p.take(r, all))
 	}
 	waits := []*blocked{of("a"), of("d"), of("e")}
-	p.owed = append(p.owed, waits...)
+	for _, b := range waits {
+		p.owed.add(b)
+	}
 	p.settle(all)
-	require.Len(t, p.owed, 3)
+	require.Len(t, p.owed.of, 3)
 	p.giveBack(b)
 	p.settle(all)
 	<-waits[1].room
@@ -55,5 +57,5 @@ func TestAPlaceThatComesBackIsTheFirstOnesOfALaneThatMayHaveIt(t *testing.T) {
 	p.giveBack(a)
 	p.settle(all)
 	<-waits[2].room
-	require.Empty(t, p.owed)
+	require.True(t, p.owed.empty())
 }
