@@ -37,9 +37,10 @@ type AdaptiveConcurrencyConfig struct {
 // the way to limit*gradient + sqrt(limit). When no more than half of the limit ran,
 // it stays: nothing was tried. What is usual is measured as BBR does (Cardwell et
 // al., "BBR: Congestion-Based Congestion Control", 2016): the least that was seen,
-// and every 200 rounds that of a round with half of the limit, after one in which
+// and every 200 rounds that of a round with a third of the limit, after one in which
 // what was queued drains. A mean, as in Gradient2, takes an overload for usual when
-// it lasts.
+// it lasts. What a round shows is taken to be as near to the usual as two standard
+// errors of its mean allow: latencies that vary by themselves lower nothing.
 //
 // Latency steers it, so it is for servers of your own and others that slow down
 // when they are overloaded. A vendor whose refusals are fast looks healthy to it:
@@ -70,6 +71,7 @@ type AdaptiveConcurrency struct {
 type tries struct {
 	began time.Time
 	sum   float64 // seconds
+	sq    float64 // of their squares
 	calls float64
 	peak  int // most permits held
 }
@@ -79,8 +81,9 @@ const (
 	onRefusal     = 0.9
 	leastGradient = 0.5
 	leastCalls    = 10
+	sure          = 2    // standard errors: what is less may be chance
 	measureEvery  = 200  // rounds
-	mayRise       = 1.25 // usual in one measurement, in case half of the limit is too much, too
+	mayRise       = 1.25 // usual in one measurement, in case a third of the limit is too much, too
 )
 
 // NewAdaptiveConcurrency returns an AdaptiveConcurrency under which nothing runs.
@@ -172,25 +175,28 @@ func (c *AdaptiveConcurrency) Accepted(now, sent time.Time, key string) {
 	}
 	r := &c.round
 	r.sum += took
+	r.sq += took * took
 	r.calls++
 	if r.calls < leastCalls || sent.Before(r.began) {
 		return
 	}
 	latest, busy := r.sum/r.calls, float64(r.peak) > c.limit/2
+	// Half of all means are less than what they estimate, and the least of many is by far.
+	chance := sure * math.Sqrt(max(0, r.sq/r.calls-latest*latest)/r.calls)
 	*r = tries{began: now, peak: c.held}
-	if c.usual == 0 || latest < c.usual {
-		c.usual = latest
+	if c.usual == 0 || latest+chance < c.usual {
+		c.usual = latest + chance
 	}
 	switch c.rounds--; {
 	case c.rounds == -1:
 		c.whole = c.limit
-		c.set(c.limit / 2)
+		c.set(c.limit / 3)
 	case c.rounds == -2: // what was on its way has been answered
 	case c.rounds <= -3:
-		c.usual, c.rounds = min(latest, mayRise*c.usual), measureEvery
+		c.usual, c.rounds = min(latest+chance, mayRise*c.usual), measureEvery
 		c.set(c.whole)
 	case busy:
-		gradient := min(max(leastGradient, c.tolerance*c.usual/latest), 1)
+		gradient := min(max(leastGradient, c.tolerance*c.usual/max(latest-chance, c.usual/2)), 1)
 		c.set(c.limit + smoothing*(c.limit*gradient+math.Sqrt(c.limit)-c.limit))
 	}
 }

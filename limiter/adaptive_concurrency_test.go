@@ -237,3 +237,44 @@ func TestThrottlePolicy(t *testing.T) {
 		}
 	})
 }
+
+// The latencies of a server that never slows down, however many it is asked, are no reason
+// to ask it less, whatever they are.
+func TestAdaptiveConcurrencyIsNotMovedByChance(t *testing.T) {
+	for name, took := range map[string]func(*rand.Rand) float64{ // with a mean of 1
+		"constant":             func(*rand.Rand) float64 { return 1 },
+		"uniform":              func(rng *rand.Rand) float64 { return 2 * rng.Float64() },
+		"exponential":          (*rand.Rand).ExpFloat64,
+		"log-normal":           func(rng *rand.Rand) float64 { return math.Exp(0.7*rng.NormFloat64() - 0.245) },
+		"log-normal, wide":     func(rng *rand.Rand) float64 { return math.Exp(1.2*rng.NormFloat64() - 0.7) },
+		"one of 20 hundredths": func(rng *rand.Rand) float64 { return 0.2 + 16*float64(rng.IntN(20)/19) },
+	} {
+		for seed := range uint64(effort.Times(3)) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			c := newConcurrency(t, AdaptiveConcurrencyConfig{})
+			const callers = 100
+			made, end := 0, 10*time.Minute
+			var running agenda
+			now, i := time.Duration(0), 0
+			for now < end {
+				if len(running) < callers && c.Wait(after(now), "", 1) == 0 {
+					c.Take(after(now), "", 1)
+					sent := now
+					heap.Push(&running, simEvent{now + 1 + time.Duration(1e8*took(rng)), i, func() {
+						made++
+						c.Accepted(after(now), after(sent), "")
+						c.Release(after(now), "", 1)
+					}})
+					i++
+					continue
+				}
+				e := heap.Pop(&running).(simEvent)
+				now = e.at
+				e.do()
+			}
+			if could := 10 * 60 * 10 * callers; made < could*7/10 {
+				t.Errorf("%s, seed %d: %d calls of %d, limit %d", name, seed, made, could, c.Limit())
+			}
+		}
+	}
+}
