@@ -252,7 +252,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		}
 		got := a.Held - it.Held
 		c.toldWant = max(0, c.toldWant-got)
-		if c.wantSlots = max(0, c.wantSlots-got); c.wantSlots > 0 && c.fits() {
+		if c.wantSlots = max(0, c.wantSlots-got); c.wantSlots > 0 && c.fitsAll() {
 			c.wantSlots = 0
 		}
 		if a.Held < it.Held && c.inUse < it.Held {

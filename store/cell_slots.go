@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -47,9 +48,24 @@ func (c *cell) prune(now int64) {
 	if len(c.claims) == 0 {
 		return
 	}
-	if c.claims = slices.DeleteFunc(c.claims, func(k claim) bool { return k.ends(c) < now }); len(c.claims) == 0 {
+	over := func(k claim) bool { return k.ends(c) < now }
+	if !slices.ContainsFunc(c.claims, over) {
+		return
+	}
+	// What an owner has not asked for again it asks for something else instead of, which
+	// has waited for as long as the owner has: else one whose calls are asked for in turns
+	// would never have waited long enough to stand in line.
+	for _, k := range c.claims {
+		for i := range c.claims {
+			if o := &c.claims[i]; over(k) && o.owner == k.owner {
+				o.since = min(o.since, k.since)
+			}
+		}
+	}
+	if c.claims = slices.DeleteFunc(c.claims, over); len(c.claims) == 0 {
 		c.wantSlots = 0
 	}
+	slices.SortStableFunc(c.claims, func(a, b claim) int { return cmp.Compare(a.since, b.since) })
 }
 
 // began is that a call of l has taken n slots.
@@ -91,11 +107,18 @@ func (c *cell) fits() bool {
 	return c.allowed-c.inUse >= max(1, n) || n > c.slots.most
 }
 
+// fitsAll reports whether there is room for each that waits.
+func (c *cell) fitsAll() bool {
+	return !slices.ContainsFunc(c.claims, func(k claim) bool {
+		return k.n <= c.slots.most && c.allowed-c.inUse < k.n
+	})
+}
+
 // slotsToSay reports whether the store is to hear at once of what is wanted: of more, or of
 // a call that needs less than it was told, since nothing runs beside it any more.
 func (c *cell) slotsToSay() bool {
 	n := c.least()
-	return c.wantSlots > c.toldWant || n > 0 && c.inUse == 0 && n < c.toldLeast
+	return c.wantSlots > c.toldWant || n > 0 && c.inUse == 0 && n < c.toldLeast && c.toldLine != LineWaits
 }
 
 // sayLine fills in what waits here, and where this process stands in the line of all.

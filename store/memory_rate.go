@@ -80,7 +80,8 @@ func (c *counted) when(now, n int64) int64 {
 	switch c.limit.Kind {
 	case Bucket:
 		// Others take theirs one by one, each with its rounding.
-		return max(c.full, now) + n*int64(c.limit.Charge(1)) - int64(c.limit.Depth())
+		one := int64(c.limit.Charge(1))
+		return max(c.full, now) + one*min(n, (1<<61)/one) - int64(c.limit.Depth())
 	case Window:
 		return c.end()
 	}

@@ -304,7 +304,7 @@ func TestNoCallWaitsForeverForSlotsAtRandom(t *testing.T) {
 					}
 				}
 				t.Log(what)
-				s.over(5*time.Minute, time.Duration(callers+10)*5*time.Second, 0, 200_000, all...)
+				s.over(5*time.Minute, time.Duration(callers+10)*5*time.Second, 0, 100_000, all...)
 			})
 		})
 	}
@@ -352,7 +352,7 @@ func TestNoOwnerIsStarvedOfSlots(t *testing.T) {
 						all = append(all, s.calls(g, n, time.Duration(20+i)*time.Millisecond))
 					}
 				}
-				s.over(time.Minute, 15*time.Second, 0.6, 60_000, all...)
+				s.over(time.Minute, 15*time.Second, 0.6, 30_000, all...)
 			})
 		}
 	}
@@ -413,3 +413,84 @@ func TestWhoRunsDoesNotStandInLine(t *testing.T) {
 		s.wg.Wait()
 	})
 }
+
+func TestTwoOwnersInLineAskSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlotted(t, 10)
+		elsewhere := s.process(nil)
+		s.wg.Go(func() { s.call(s.ctx, elsewhere, 10, time.Minute) })
+		time.Sleep(time.Second)
+		sync := syncer(t, store.SyncerConfig{Store: &faulty{Store: s.m, count: &s.trips.n, delay: func() time.Duration { return time.Millisecond }}})
+		t.Cleanup(func() { sync.Close() })
+		large, small := s.governor(sync), s.governor(sync)
+		s.wg.Go(func() { s.call(s.ctx, large, 10, time.Second) })
+		time.Sleep(10 * time.Millisecond)
+		s.wg.Go(func() { s.call(s.ctx, small, 1, time.Second) })
+		time.Sleep(5 * time.Second)
+		before := s.trips.n.Load()
+		time.Sleep(10 * time.Second)
+		if n := s.trips.n.Load() - before; n > 60 {
+			t.Errorf("%d exchanges in 10 s of two processes that wait for nothing but the end of a call", n)
+		}
+		time.Sleep(time.Hour)
+		s.stop()
+		s.wg.Wait()
+	})
+}
+
+// 2: while the slots that there are go to nobody (kept here for another owner), the small one asks for more at each round trip.
+func TestWhoWaitsBesideWhatIsReservedAsksSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlotted(t, 10)
+		elsewhere := s.process(nil)
+		s.wg.Go(func() { s.call(s.ctx, elsewhere, 5, time.Minute) })
+		time.Sleep(time.Second)
+		sync := syncer(t, store.SyncerConfig{Store: &faulty{Store: s.m, count: &s.trips.n, delay: func() time.Duration { return time.Millisecond }}})
+		t.Cleanup(func() { sync.Close() })
+		large, small := s.governor(sync), s.governor(sync)
+		s.wg.Go(func() { s.call(s.ctx, small, 2, 20*time.Second) }) // so that this process is not in line
+		time.Sleep(100 * time.Millisecond)
+		s.wg.Go(func() { s.call(s.ctx, large, 8, time.Second) })
+		time.Sleep(2 * time.Second) // it has waited for an Interval
+		s.wg.Go(func() { s.call(s.ctx, small, 1, time.Second) })
+		time.Sleep(time.Second)
+		before := s.trips.n.Load()
+		time.Sleep(10 * time.Second)
+		if n := s.trips.n.Load() - before; n > 60 {
+			t.Errorf("%d exchanges in 10 s of two processes that wait for nothing but the end of a call", n)
+		}
+		time.Sleep(time.Hour)
+		s.stop()
+		s.wg.Wait()
+	})
+}
+
+// 3: a call that waits stands in line, though others of its governor come, wait for a moment, and are given up.
+func TestCallsThatAreGivenUpStarveNoOther(t *testing.T) {
+	for _, pp := range [][2]time.Duration{{400, 400}, {900, 400}, {600, 700}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSlotted(t, 3)
+			a, b := s.process(nil), s.process(nil)
+			for range 3 {
+				s.calls(a, 1, 200*time.Millisecond)
+			}
+			c := s.calls(b, 3, 50*time.Millisecond)
+			s.wg.Go(func() {
+				for s.ctx.Err() == nil {
+					ctx, cancel := context.WithTimeout(s.ctx, pp[0]*time.Millisecond)
+					s.call(ctx, b, 2, 10*time.Millisecond)
+					cancel()
+					time.Sleep(pp[1] * time.Millisecond)
+				}
+			})
+			time.Sleep(2 * time.Minute)
+			s.stop()
+			s.wg.Wait()
+			if n := s.trips.n.Load(); c.waited > 15*time.Second || n > 2000 {
+				t.Errorf("%d ms each %d ms: %d calls of 3 slots, and one waited for %v; %d exchanges in 2 min", pp[0], pp[0]+pp[1], c.made, c.waited, n)
+			}
+		})
+	}
+}
+
+// 4: numbers that a Bucket may have.

@@ -74,3 +74,25 @@ func TestNoProcessIsStarvedOfPermits(t *testing.T) {
 		}
 	}
 }
+
+func TestABucketOfAllOfItsQuotaIsAskedForSeldom(t *testing.T) {
+	for _, l := range []store.Limit{
+		{Kind: store.Bucket, Quota: 1e9, Burst: 1e9, Per: time.Minute},
+		{Kind: store.Bucket, Quota: 1e6, Burst: 1e6 - 100, Per: 744 * time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var trips counting
+			s := syncer(t, store.SyncerConfig{Store: &faulty{Store: memory(t), count: &trips.n, delay: func() time.Duration { return time.Millisecond }}})
+			defer s.Close()
+			sh := share(t, s, l)
+			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+				if n := int(l.Burst / 7); sh.Wait(time.Now(), "", n) == 0 {
+					sh.Take(time.Now(), "", n)
+				}
+			}
+			if n := trips.n.Load(); n > 100 {
+				t.Errorf("%+v: %d exchanges in 10 s", l, n)
+			}
+		})
+	}
+}
