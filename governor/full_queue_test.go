@@ -666,6 +666,7 @@ func TestWhatComesBackWithoutAPlaceFindsRoom(t *testing.T) {
 			r.Cancel()
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if !left {
 			t.Error("Submit is kept though there is room")
 		}
