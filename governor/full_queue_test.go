@@ -52,7 +52,7 @@ func TestWhatComesBackToAFullQueueKeepsSubmittersThere(t *testing.T) {
 	filled(t, func(c *governor.PlainConfig) {}, func(t *testing.T, g *governor.Plain) { // four places
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		polls := governor.Func(func(context.Context) (int, error) { return 0, governor.Again(time.Hour) })
+		polls := governor.Func(func(context.Context) (int, error) { return 0, governor.Again(30 * time.Minute) })
 		poll := func(tenant string) chan *governor.Request[int] {
 			left := make(chan *governor.Request[int], 1)
 			go func() { left <- governor.Submit(ctx, forTenant(g, tenant), "", polls) }()
@@ -78,7 +78,7 @@ func TestWhatComesBackToAFullQueueKeepsSubmittersThere(t *testing.T) {
 		}
 		since(t, "what is done has left Submit", start, time.Now(), time.Second)
 		have[0].Cancel()
-		time.Sleep(time.Hour) // k and l run once more, and the first of them finds the place
+		time.Sleep(30 * time.Minute) // while a pauses: k and l run once more, and the first of them finds the place
 		synctest.Wait()
 		if len(k)+len(l) != 1 {
 			t.Errorf("%d have left Submit by one place", len(k)+len(l))
