@@ -166,6 +166,7 @@ func (b *Breaker) report(p Permit, now time.Time, r result) {
 // come, until somebody asks for a permit.
 func (b *Breaker) State() State { return b.Stats().State }
 
+// counted is what Stats says of what mu guards, and the cause of the last opening.
 func (b *Breaker) counted(now time.Time) (Stats, error) {
 	b.lock()
 	defer b.unlock() // also when the schedule panics, which advance may ask

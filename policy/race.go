@@ -51,8 +51,6 @@ func (h *Hedge) race(c *Call, next Handler, delay time.Duration) error {
 	r := &race{h: h, c: c, next: next, ctx: ctx, begun: time.Now(), ended: make(chan attempt, 1+h.cfg.Max), left: h.cfg.Max}
 	defer r.finish()
 	r.start()
-	for h.cfg.Parallel && r.further() {
-	}
 	var due <-chan time.Time
 	delay = r.delay(delay)
 	timer := time.NewTimer(delay)

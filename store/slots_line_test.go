@@ -414,58 +414,50 @@ func TestWhoRunsDoesNotStandInLine(t *testing.T) {
 	})
 }
 
-func TestTwoOwnersInLineAskSeldom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlotted(t, 10)
-		elsewhere := s.process(nil)
-		s.wg.Go(func() { s.call(s.ctx, elsewhere, 10, time.Minute) })
-		time.Sleep(time.Second)
-		sync := syncer(t, store.SyncerConfig{Store: &faulty{Store: s.m, count: &s.trips.n, delay: func() time.Duration { return time.Millisecond }}})
-		t.Cleanup(func() { sync.Close() })
-		large, small := s.governor(sync), s.governor(sync)
-		s.wg.Go(func() { s.call(s.ctx, large, 10, time.Second) })
-		time.Sleep(10 * time.Millisecond)
-		s.wg.Go(func() { s.call(s.ctx, small, 1, time.Second) })
-		time.Sleep(5 * time.Second)
-		before := s.trips.n.Load()
-		time.Sleep(10 * time.Second)
-		if n := s.trips.n.Load() - before; n > 60 {
-			t.Errorf("%d exchanges in 10 s of two processes that wait for nothing but the end of a call", n)
-		}
-		time.Sleep(time.Hour)
-		s.stop()
-		s.wg.Wait()
-	})
+// The answers of a store do not make who waits ask again at once.
+func TestWhoWaitsForTheEndOfACallAsksSeldom(t *testing.T) {
+	for name, tt := range map[string]struct {
+		elsewhere int // slots that another process uses for a minute
+		wait      func(s *slotted, large, small *governor.Plain)
+	}{
+		"two owners in line": {10, func(s *slotted, large, small *governor.Plain) {
+			s.wg.Go(func() { s.call(s.ctx, large, 10, time.Second) })
+			time.Sleep(10 * time.Millisecond)
+			s.wg.Go(func() { s.call(s.ctx, small, 1, time.Second) })
+			time.Sleep(5 * time.Second)
+		}},
+		"beside what is kept for another owner": {5, func(s *slotted, large, small *governor.Plain) {
+			s.wg.Go(func() { s.call(s.ctx, small, 2, 20*time.Second) }) // so that this process is not in line
+			time.Sleep(100 * time.Millisecond)
+			s.wg.Go(func() { s.call(s.ctx, large, 8, time.Second) })
+			time.Sleep(2 * time.Second) // it has waited for an Interval
+			s.wg.Go(func() { s.call(s.ctx, small, 1, time.Second) })
+			time.Sleep(time.Second)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSlotted(t, 10)
+				elsewhere := s.process(nil)
+				s.wg.Go(func() { s.call(s.ctx, elsewhere, tt.elsewhere, time.Minute) })
+				time.Sleep(time.Second)
+				sync := syncer(t, store.SyncerConfig{Store: &faulty{Store: s.m, count: &s.trips.n, delay: func() time.Duration { return time.Millisecond }}})
+				t.Cleanup(func() { sync.Close() })
+				tt.wait(s, s.governor(sync), s.governor(sync))
+				before := s.trips.n.Load()
+				time.Sleep(10 * time.Second)
+				if n := s.trips.n.Load() - before; n > 60 {
+					t.Errorf("%d exchanges in 10 s of two processes that wait for nothing but the end of a call", n)
+				}
+				time.Sleep(time.Hour)
+				s.stop()
+				s.wg.Wait()
+			})
+		})
+	}
 }
 
-// 2: while the slots that there are go to nobody (kept here for another owner), the small one asks for more at each round trip.
-func TestWhoWaitsBesideWhatIsReservedAsksSeldom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlotted(t, 10)
-		elsewhere := s.process(nil)
-		s.wg.Go(func() { s.call(s.ctx, elsewhere, 5, time.Minute) })
-		time.Sleep(time.Second)
-		sync := syncer(t, store.SyncerConfig{Store: &faulty{Store: s.m, count: &s.trips.n, delay: func() time.Duration { return time.Millisecond }}})
-		t.Cleanup(func() { sync.Close() })
-		large, small := s.governor(sync), s.governor(sync)
-		s.wg.Go(func() { s.call(s.ctx, small, 2, 20*time.Second) }) // so that this process is not in line
-		time.Sleep(100 * time.Millisecond)
-		s.wg.Go(func() { s.call(s.ctx, large, 8, time.Second) })
-		time.Sleep(2 * time.Second) // it has waited for an Interval
-		s.wg.Go(func() { s.call(s.ctx, small, 1, time.Second) })
-		time.Sleep(time.Second)
-		before := s.trips.n.Load()
-		time.Sleep(10 * time.Second)
-		if n := s.trips.n.Load() - before; n > 60 {
-			t.Errorf("%d exchanges in 10 s of two processes that wait for nothing but the end of a call", n)
-		}
-		time.Sleep(time.Hour)
-		s.stop()
-		s.wg.Wait()
-	})
-}
-
-// 3: a call that waits stands in line, though others of its governor come, wait for a moment, and are given up.
+// A call that waits stands in line, though others of its governor come, wait for a moment, and are given up.
 func TestCallsThatAreGivenUpStarveNoOther(t *testing.T) {
 	for _, pp := range [][2]time.Duration{{400, 400}, {900, 400}, {600, 700}} {
 		synctest.Test(t, func(t *testing.T) {
