@@ -12,6 +12,7 @@ type connPool interface {
 	idle(sel any) bool
 	lend(sel any) (lease, bool)
 	reserve(sel any) (lease, bool)
+	displaces(sel any) (victim any, ok bool)
 	notBefore(sel any) time.Time
 	earliest(sel any) time.Time
 	refusal(sel any) error
@@ -56,18 +57,19 @@ func (p pooled[S, C]) isBad(err error) bool        { return p.p.IsBad(err) }
 func (p pooled[S, C]) onFree(fn func())            { p.p.OnFree(fn) }
 func (p pooled[S, C]) stats() pool.Stats           { return p.p.Stats() }
 
-// lend is reserve for an idle connection that needs no check.
+// lend is reserve for an idle connection that needs no check, without an allocation.
 func (p pooled[S, C]) lend(sel any) (lease, bool) {
 	l, ok := p.p.Lend(p.of(sel))
 	return l, ok
 }
 
 func (p pooled[S, C]) reserve(sel any) (lease, bool) {
-	if l, ok := p.p.Lend(p.of(sel)); ok {
-		return l, ok // a Reservation costs an allocation
-	}
 	r, ok := p.p.Reserve(p.of(sel))
 	return r, ok
+}
+
+func (p pooled[S, C]) displaces(sel any) (victim any, ok bool) {
+	return p.p.Displaces(p.of(sel))
 }
 
 func (p pooled[S, C]) end() <-chan struct{} {

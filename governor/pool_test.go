@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -557,6 +558,96 @@ func TestSelectorWithoutAFreeConnectionBlocksNoOther(t *testing.T) {
 		synctest.Wait()
 		if long.State() != governor.Running || waits.State() != governor.Queued || other.State() != governor.Done {
 			t.Errorf("of selector a one is %v and one %v, that of b is %v; want running, queued, done", long.State(), waits.State(), other.State())
+		}
+	})
+}
+
+// Whoever is next, and has no connection, is passed over twice for each slot by those for
+// whom one has just come back, and no more often.
+func TestConnectionIsUsedByWhoWaitsForItBeforeItIsReplaced(t *testing.T) {
+	one := func(cfg *governor.Config[string, *conn]) { cfg.Pool.Max = 1 }
+	withPool(t, one, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		var order []string
+		var reqs []*governor.Request[string]
+		for _, sel := range []string{"a", "b", "a", "a", "a", "b", "a"} {
+			reqs = append(reqs, governor.Submit(t.Context(), g, sel, func(ctx context.Context, c *conn) (string, error) {
+				order = append(order, sel)
+				return use(time.Second)(ctx, c)
+			}))
+			synctest.Wait()
+		}
+		for _, r := range reqs {
+			if _, err := r.Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := fmt.Sprint(order); got != "[a a a b b a a]" {
+			t.Errorf("started in the order %v, want a, twice a instead of b, b, twice b instead", got)
+		}
+		if n := opened.Load(); n != 3 {
+			t.Errorf("%d connections were opened, want 3", n)
+		}
+	})
+}
+
+// With more selectors than connections, all of which have something to do, it would be
+// natural to open one for every call: who is next closes what the one after him needs.
+func TestFewCallsOpenAConnectionWhereSelectorsAreMoreThanConnections(t *testing.T) {
+	for _, selectors := range []int{4, 6, 20} {
+		withPool(t, nil, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+			const each = 100
+			var wg sync.WaitGroup
+			for i := range selectors {
+				for range 4 {
+					wg.Go(func() {
+						for k := range each / 4 {
+							took := time.Second + time.Duration(i*7+k*13)%101*time.Millisecond
+							if _, err := governor.Do(t.Context(), g, fmt.Sprint(i), use(took)); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			if n, most := int(opened.Load()), selectors*each/5; n > most {
+				t.Errorf("%d calls for %d selectors opened %d connections, want at most %d", selectors*each, selectors, n, most)
+			}
+		})
+	}
+}
+
+// Nobody pays for that: tenants of 1 to 8 selectors each start as often at any time.
+func TestTenantsShareConnectionsWhateverSelectorsTheyHave(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, g *connected, opened, open *atomic.Int64) {
+		var got [4]atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		g.Pause() // until all tenants are there
+		for tenant := range got {
+			with := g.With(governor.Ask{Tenant: fmt.Sprint(tenant)})
+			for i := range 64 {
+				governor.Submit(ctx, with, fmt.Sprint(i%(1<<tenant)), func(ctx context.Context, c *conn) (string, error) {
+					got[tenant].Add(1)
+					return use(time.Second+time.Duration(tenant*8+i)*time.Millisecond)(ctx, c)
+				})
+			}
+		}
+		g.Resume()
+		for i := range 40 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			var n []int64
+			for i := range got {
+				n = append(n, got[i].Load())
+			}
+			if slices.Max(n)-slices.Min(n) > 2 || i == 39 && n[0] < 36 {
+				t.Errorf("after %d s tenants have started %v", i, n)
+				break
+			}
+		}
+		if n := opened.Load(); n > 120 {
+			t.Errorf("%d connections were opened", n)
 		}
 	})
 }

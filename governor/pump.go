@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor/internal/sched"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
@@ -33,7 +34,7 @@ func (c *core) pump(now int64, most int) {
 		l := c.queue.next(full)
 		switch {
 		case l != nil:
-			c.serve(l, now)
+			c.serve(l, now, true)
 		case full:
 			return // whoever has just started in a line has not come back to it
 		case !c.queue.TryLines(now):
@@ -43,8 +44,9 @@ func (c *core) pump(now int64, most int) {
 	}
 }
 
-// serve lets the head of l through the gate, or finds what stands in its way.
-func (c *core) serve(l *lane, now int64) {
+// serve lets the head of l through the gate, or finds what stands in its way. yields says
+// that others may go before it that have a connection.
+func (c *core) serve(l *lane, now int64, yields bool) {
 	r, sc := l.first(), l.scopes()
 	if err := r.cause(); err != nil {
 		c.cancel(r)
@@ -61,7 +63,16 @@ func (c *core) serve(l *lane, now int64) {
 	}
 	if pooled {
 		var ok bool
-		if ls, ok = c.pool.reserve(l.sel.value); !ok {
+		if ls, ok = c.pool.lend(l.sel.value); !ok && yields {
+			if other := c.warmer(l); other != nil {
+				c.serve(other, now, false)
+				return
+			}
+		}
+		if !ok {
+			ls, ok = c.pool.reserve(l.sel.value)
+		}
+		if !ok {
 			if err := c.pool.refusal(l.sel.value); err != nil {
 				c.drop(r, err)
 				return
@@ -103,6 +114,30 @@ func (c *core) serve(l *lane, now int64) {
 	}
 	c.start(a, now)
 }
+
+// warmer returns a lane to be served before l, which has no idle connection, and whose
+// new one would take the place of one that this lane can use: else, with as many
+// selectors as there is room for in the pool or more, whoever is next would close what the
+// one after him needs. It is at nobody's expense; see sched.Scheduler.Instead. l is passed
+// over a few times for each slot, so it waits as long as a few calls last: that is about
+// how long it takes until a connection of its own comes back, if it has one. nil: there
+// is no such lane.
+func (c *core) warmer(l *lane) *lane {
+	sel, ok := c.pool.displaces(l.sel.value)
+	if !ok {
+		return nil
+	}
+	other := c.queue.Instead(&l.sched, overtakes*c.slots, func(o *sched.Lane) bool {
+		return o.Owner().(*lane).sel.value == sel
+	})
+	if other == nil {
+		return nil
+	}
+	return other.Owner().(*lane)
+}
+
+// overtakes is how often for each slot a lane may be passed over.
+const overtakes = 2
 
 // admits reports whether cooldowns, breaker and limits let r pass, and if not takes
 // its lane, or everything, out of turn, or ends r.

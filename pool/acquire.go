@@ -7,8 +7,10 @@ import (
 
 // Acquire waits until there can be a connection for sel, and returns a
 // reservation that has it: Value returns it at once. Those who wait are served
-// in the order in which they came, except that nobody waits for one who cannot
-// be served: whose selector backs off or has MaxPerSelector.
+// in the order in which they came, with two exceptions. Nobody waits for one who cannot
+// be served: whose selector backs off or has MaxPerSelector. And a connection that comes
+// back is for the first who waits for its selector, rather than to be closed for whoever
+// is the first of all; who is that is passed over so 2*Max times at most.
 //
 // The error is one of Reservation.Conn, or ErrSelector for a selector that is
 // not equal to itself or not comparable, and ErrClosed for those who wait when
@@ -58,7 +60,6 @@ func (p *Pool[S, C]) wait(ctx context.Context, sel S) (*Reservation[S, C], error
 	}
 	w := &waiter[S, C]{entry: e, served: make(chan struct{})}
 	p.waiters.add(w)
-	e.waiting++
 	if e.backingOff() {
 		p.armLocked(e.until)
 	}
@@ -83,11 +84,14 @@ func (p *Pool[S, C]) wait(ctx context.Context, sel S) (*Reservation[S, C], error
 // waiter is one who waits in Acquire. r or err is set, under Pool.mu, when it
 // leaves the queue, before served is closed.
 type waiter[S comparable, C any] struct {
-	entry      *entry[S, C]
-	served     chan struct{}
-	r          *Reservation[S, C]
-	err        error
-	prev, next *waiter[S, C]
+	entry  *entry[S, C]
+	served chan struct{}
+	r      *Reservation[S, C]
+	err    error
+	passed int // how often others went before it when it was its turn
+
+	prev, next   *waiter[S, C] // of all
+	older, newer *waiter[S, C] // of the entry
 }
 
 // waiters is a queue of them.
@@ -97,6 +101,7 @@ type waiters[S comparable, C any] struct {
 	pass        uint64 // numbers the passes of grantLocked
 }
 
+// add puts w last, of all and of its entry.
 func (q *waiters[S, C]) add(w *waiter[S, C]) {
 	if w.prev = q.last; w.prev != nil {
 		w.prev.next = w
@@ -105,11 +110,18 @@ func (q *waiters[S, C]) add(w *waiter[S, C]) {
 	}
 	q.last = w
 	q.len++
+	e := w.entry
+	if w.older = e.newest; w.older != nil {
+		w.older.newer = w
+	} else {
+		e.oldest = w
+	}
+	e.newest = w
 }
 
 // leaveLocked removes w from the queue; its next stays valid.
 func (p *Pool[S, C]) leaveLocked(w *waiter[S, C]) {
-	q := &p.waiters
+	q, e := &p.waiters, w.entry
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {
@@ -121,8 +133,17 @@ func (p *Pool[S, C]) leaveLocked(w *waiter[S, C]) {
 		q.last = w.prev
 	}
 	q.len--
-	w.entry.waiting--
-	p.forgetLocked(w.entry)
+	if w.older != nil {
+		w.older.newer = w.newer
+	} else {
+		e.oldest = w.newer
+	}
+	if w.newer != nil {
+		w.newer.older = w.older
+	} else {
+		e.newest = w.older
+	}
+	p.forgetLocked(e)
 }
 
 // grantLocked serves those who can be served. It is called whenever something may
@@ -132,21 +153,48 @@ func (p *Pool[S, C]) grantLocked(now time.Time) {
 	q := &p.waiters
 	q.pass++
 	for w := q.first; w != nil && (p.used < p.cfg.Max || p.lru.len > 0); {
+		if w.entry.blocked == q.pass {
+			w = w.next
+			continue
+		}
+		if other := p.warmerLocked(w, now); other != nil {
+			p.serveLocked(other, p.reserveLocked(other.entry, now))
+			continue // what w was about to take is gone
+		}
 		next := w.next
-		if w.entry.blocked != q.pass {
-			if r := p.reserveLocked(w.entry, now); r != nil {
-				w.r = r
-				p.leaveLocked(w)
-				close(w.served)
-			} else {
-				w.entry.blocked = q.pass
-			}
+		if r := p.reserveLocked(w.entry, now); r != nil {
+			p.serveLocked(w, r)
+		} else {
+			w.entry.blocked = q.pass
 		}
 		w = next
 	}
 }
 
-// refuseLocked ends the waiting for e with err.
+func (p *Pool[S, C]) serveLocked(w *waiter[S, C], r *Reservation[S, C]) {
+	w.r = r
+	p.leaveLocked(w)
+	close(w.served)
+}
+
+// overtakes is how often one whose turn it is may be passed over, for each connection that
+// there may be: about as many times as connections come back while two calls last. With
+// more, fewer are opened, and he waits longer.
+const overtakes = 2
+
+// warmerLocked returns who is to be served before w, whose turn it is and for whom an idle
+// connection of another selector would be closed: the first who waits for that one. nil:
+// nobody, or w has been passed over often enough.
+func (p *Pool[S, C]) warmerLocked(w *waiter[S, C], now time.Time) *waiter[S, C] {
+	c := p.victimLocked(w.entry, now)
+	if c == nil || c.entry.oldest == nil || w.passed >= overtakes*p.cfg.Max {
+		return nil
+	}
+	w.passed++
+	return c.entry.oldest
+}
+
+// refuseLocked ends the waiting for e, or for all selectors if it is nil, with err.
 func (p *Pool[S, C]) refuseLocked(e *entry[S, C], err error) {
 	for w := p.waiters.first; w != nil; {
 		next := w.next

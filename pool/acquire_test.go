@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +17,7 @@ func TestAcquireServesInTheOrderOfComing(t *testing.T) {
 		var order []int
 		for i := range 6 {
 			go func() {
-				r, err := p.Acquire(t.Context(), string(rune('a'+i%3)))
+				r, err := p.Acquire(t.Context(), string(rune('c'+i)))
 				if err != nil {
 					t.Error(err)
 					return
@@ -42,6 +44,63 @@ func TestAcquireServesInTheOrderOfComing(t *testing.T) {
 			t.Error(order)
 		}
 	})
+}
+
+// Whoever is first is passed over twice for each connection that there may be, by those
+// for whose selector one has come back, and no more often.
+func TestAcquireLendsAConnectionToWhoWaitsForItBeforeItReplacesIt(t *testing.T) {
+	bubble(t, limit(1), func(t *testing.T, s *server, p *Pool[string, *link]) {
+		held := lend(t, p, "a")
+		var order []string
+		for _, sel := range []string{"b", "a", "a", "a", "b", "a"} {
+			go func() {
+				r, err := p.Acquire(t.Context(), sel)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order = append(order, sel) // one holds all that is free
+				time.Sleep(time.Second)
+				r.Release()
+			}()
+			synctest.Wait()
+		}
+		held.Release()
+		time.Sleep(time.Minute)
+		if got := strings.Join(order, ""); got != "aabbaa" || s.opens != 3 {
+			t.Errorf("served %s, with %d connections, want aabbaa with 3", got, s.opens)
+		}
+	})
+}
+
+// With more selectors than connections, all of which are always wanted, it would be natural
+// to open one for every use: who is next closes what the one after him needs.
+func TestFewUsesOpenAConnectionWhereSelectorsAreMoreThanConnections(t *testing.T) {
+	for _, selectors := range []int{4, 6, 20} {
+		bubble(t, limit(4), func(t *testing.T, s *server, p *Pool[string, *link]) {
+			const each = 100
+			var wg sync.WaitGroup
+			for i := range selectors {
+				for range 4 {
+					wg.Go(func() {
+						for k := range each / 4 {
+							r, err := p.Acquire(t.Context(), string(rune('a'+i)))
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							time.Sleep(time.Second + time.Duration(i*7+k*13)%101*time.Millisecond)
+							r.Release()
+						}
+					})
+				}
+			}
+			wg.Wait()
+			if most := selectors * each / 5; s.opens > most {
+				t.Errorf("%d uses of %d selectors opened %d connections, want at most %d", selectors*each, selectors, s.opens, most)
+			}
+		})
+	}
 }
 
 func TestACancelledAcquireLeavesNoTraceAndDelaysNobody(t *testing.T) {

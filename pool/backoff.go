@@ -91,7 +91,7 @@ func (p *Pool[S, C]) backOff(e *entry[S, C], gen int, err *OpenError, kind failu
 		return // meanwhile another failed, or one succeeded
 	}
 	e.delay, e.until, e.last, e.final = delay, now.Add(delay), err, final
-	if e.waiting > 0 {
+	if e.oldest != nil {
 		p.armLocked(e.until)
 		if final {
 			p.refuseLocked(e, err)

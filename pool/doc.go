@@ -22,7 +22,8 @@
 // A connection comes from the first of these that is possible: an idle one of
 // the selector, the most recently used first; a new one, while there are fewer
 // than Max; a new one in place of an idle one of another selector, the least
-// recently used of all, which is closed first. Otherwise the caller waits. At no
+// recently used of all, which is closed first. Otherwise the caller waits; what comes
+// back then is rather lent to who waits for its selector than closed. At no
 // time are more than Max connections open, from before Open is called until
 // after Close has returned: a connection that takes long to close holds its
 // place so long.

@@ -215,13 +215,15 @@ func (s *server) consistent(p *Pool[string, *link]) {
 	}
 	for sel, e := range p.sels {
 		n -= len(e.idle)
-		waiting += e.waiting
+		for w := e.oldest; w != nil; w = w.newer {
+			waiting++
+		}
 		for i, c := range e.idle {
 			if c.entry != e || i > 0 && e.idle[i-1].last >= c.last {
 				s.t.Errorf("idle list of %q out of order", sel)
 			}
 		}
-		if e.sel != sel || e.places < len(e.idle) || e.places == 0 && e.waiting == 0 && !e.remembered() {
+		if e.sel != sel || e.places < len(e.idle) || e.places == 0 && e.oldest == nil && !e.remembered() {
 			s.t.Errorf("entry %q: %+v", sel, e)
 		}
 	}

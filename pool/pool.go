@@ -46,7 +46,7 @@ type Pool[S comparable, C any] struct {
 	sels    map[S]*entry[S, C] // the selectors that there is something to know about
 	lru     lru[S, C]          // all idle connections
 	uses    uint64             // numbers the uses of connections, see conn.last
-	waiters waiters[S, C]      // of Acquire, first come first served
+	waiters waiters[S, C]      // of Acquire, in the order of coming
 	failing []*entry[S, C]     // those whose failures are remembered, and some whose no longer are
 	timer   *time.Timer        // runs tick; made when first needed
 	tickAt  time.Time          // when it will, zero: it is not set
@@ -61,7 +61,8 @@ type entry[S comparable, C any] struct {
 	pool    *Pool[S, C] // not changed
 	sel     S           // not changed
 	places  int
-	waiting int
+	oldest  *waiter[S, C] // who waits for it, and newest
+	newest  *waiter[S, C]
 	idle    []*conn[S, C] // ordered by last; the next to be lent is at the end
 	blocked uint64        // the last pass of grantLocked that found no way to serve it
 	failures
@@ -136,7 +137,7 @@ func (p *Pool[S, C]) entryLocked(sel S) *entry[S, C] {
 
 // forgetLocked removes e when there is nothing left to know about it.
 func (p *Pool[S, C]) forgetLocked(e *entry[S, C]) {
-	if e.places == 0 && e.waiting == 0 && !e.remembered() && p.sels[e.sel] == e {
+	if e.places == 0 && e.oldest == nil && !e.remembered() && p.sels[e.sel] == e {
 		delete(p.sels, e.sel)
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -121,6 +124,62 @@ func TestReserveCreatesWhileThereIsCapacityAndThenStealsTheLeastRecentlyUsed(t *
 		}
 		r.Release()
 	})
+}
+
+// Displaces says what Reserve is about to do, whatever has happened before.
+func TestDisplacesNamesWhomReserveWouldCloseForAnother(t *testing.T) {
+	for _, set := range []func(cfg){
+		func(cfg) {},
+		func(c cfg) { c.MaxPerSelector = 2 },
+		func(c cfg) { c.MaxAge = time.Second },
+	} {
+		bubble(t, func(c cfg) { c.Max = 3; set(c) }, func(t *testing.T, s *server, p *Pool[string, *link]) {
+			s.onOpen = func(_ context.Context, sel string, n int) error {
+				if sel == "d" && n%2 == 0 {
+					return io.EOF
+				}
+				return nil
+			}
+			rng := rand.New(rand.NewPCG(1, 2))
+			var lent []*Reservation[string, *link]
+			named := 0
+			for range 2000 {
+				time.Sleep(time.Duration(rng.Int64N(int64(200 * time.Millisecond))))
+				if len(lent) > 0 && rng.IntN(2) == 0 {
+					i := rng.IntN(len(lent))
+					lent[i].Release()
+					lent = slices.Delete(lent, i, i+1)
+					continue
+				}
+				sel := string(rune('a' + rng.IntN(4)))
+				victim, ok := p.Displaces(sel)
+				r, reserved := p.Reserve(sel)
+				want := ""
+				if reserved && r.state.Load() == stateNew && r.conn != nil && r.conn.entry.sel != sel && p.unfit(r.conn, p.now()) == nil {
+					want = r.conn.entry.sel
+				}
+				if victim != want || ok != (want != "") {
+					t.Fatalf("says %q, %v; then Reserve would close one of %q", victim, ok, want)
+				}
+				if ok {
+					named++
+				}
+				if reserved {
+					if _, err := r.Conn(t.Context()); err == nil {
+						lent = append(lent, r)
+					} else {
+						r.Release()
+					}
+				}
+			}
+			for _, r := range lent {
+				r.Release()
+			}
+			if named < 50 {
+				t.Errorf("named somebody %d times", named)
+			}
+		})
+	}
 }
 
 func TestAReservationThatWouldHaveStolenGivesTheIdleOneBack(t *testing.T) {
@@ -346,7 +405,7 @@ func TestHostileSelectors(t *testing.T) {
 			if _, err := p.Acquire(t.Context(), sel); !errors.Is(err, ErrSelector) || !isRefused(err) {
 				t.Errorf("%T: %v", sel, err)
 			}
-			if !p.Full(sel) || p.Idle(sel) || !p.NotBefore(sel).IsZero() {
+			if _, ok := p.Displaces(sel); ok || !p.Full(sel) || p.Idle(sel) || !p.NotBefore(sel).IsZero() {
 				t.Errorf("%T", sel)
 			}
 		}

@@ -89,6 +89,37 @@ func (p *Pool[S, C]) reserveLocked(e *entry[S, C], now time.Time) *Reservation[S
 	return newReservation(p, e, old, stateNew)
 }
 
+// Displaces returns the selector whose idle connection Reserve(sel) would close now to
+// make room for a new one of sel. It is false when it would close none, one that is unfit
+// or one of sel itself, or would return false. So whoever has a queue of his own can see
+// whether somebody in it has a better use for that connection.
+func (p *Pool[S, C]) Displaces(sel S) (victim S, ok bool) {
+	if !sane(sel) {
+		return victim, false
+	}
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gatherLocked()
+	if c := p.victimLocked(p.sels[sel], now); c != nil {
+		return c.entry.sel, true
+	}
+	return victim, false
+}
+
+// victimLocked returns the idle connection in good order of another selector that would
+// be closed to make room for one of e, which may be nil.
+func (p *Pool[S, C]) victimLocked(e *entry[S, C], now time.Time) *conn[S, C] {
+	c := p.lru.oldest
+	if p.closed || c == nil || p.used < p.cfg.Max || p.unfit(c, now) != nil {
+		return nil
+	}
+	if e != nil && (len(e.idle) > 0 || e.backingOff() || p.atMax(e)) {
+		return nil
+	}
+	return c
+}
+
 // canCreateLocked reports whether e may have a new connection, given that old,
 // which may be nil, could be closed for it.
 func (p *Pool[S, C]) canCreateLocked(e *entry[S, C], old *conn[S, C]) bool {

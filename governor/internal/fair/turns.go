@@ -55,8 +55,30 @@ func (t *Turns) Next() *Queue {
 	return t.many.next()
 }
 
-// Started says that what was first in q, which was next, has started, and is gone, or
-// will be with q. It returns the virtual time that passed since q's tenant began to
+// Instead returns a queue that may start before q, which is next, though it is not: one
+// that is wanted of those whose turn has come as well, for it takes nothing from anybody's
+// share. It may be another of q's tenant, or of one who has paid as much, and is of q's
+// priority. At most so many are looked at; nil when none of them is wanted.
+func (t *Turns) Instead(q *Queue, most int, wanted func(*Queue) bool) *Queue {
+	if t.only != nil {
+		return nil
+	}
+	for sh := q.share.round.head; sh != nil; sh = sh.next {
+		price := sh.queues.head.Price() // which is paid
+		for other := sh.queues.head; other != nil; other = other.next {
+			if most--; most < 0 {
+				return nil
+			}
+			if other != q && other.Price() == price && wanted(other) {
+				return other
+			}
+		}
+	}
+	return nil
+}
+
+// Started says that what was first in q, which was next or Instead, has started, and is
+// gone, or will be with q. It returns the virtual time that passed since q's tenant began to
 // pay for it: what others have got meanwhile.
 func (t *Turns) Started(q *Queue) (waited int64) {
 	if t.paid = 0; t.only != q {

@@ -228,6 +228,22 @@ func (m *fairModel) nextOf(priority int32) *modelLane {
 	return m.front(priority, name)
 }
 
+// instead returns the lanes that are wanted and may start before next, which is: their
+// tenants have paid as much as its, for just what comes first in them.
+func (m *fairModel) instead(next *modelLane, wanted func(*modelLane) bool) (could []*modelLane) {
+	if m.alone {
+		return nil
+	}
+	lv := m.levels[next.name.Priority]
+	for _, ml := range m.inTurn() {
+		if ml != next && ml.name.Priority == next.name.Priority && lv.tenants[ml.name.Tenant].tag == lv.tenants[next.name.Tenant].tag &&
+			ml.price() == m.front(ml.name.Priority, ml.name.Tenant).price() && wanted(ml) {
+			could = append(could, ml)
+		}
+	}
+	return could
+}
+
 // started returns what others have got while ml's head waited, in costs of its.
 func (m *fairModel) started(ml *modelLane) (waited float64) {
 	last := len(ml.reqs) == 1

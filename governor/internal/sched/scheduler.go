@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/flyball-go/flyball/governor/internal/fair"
@@ -105,13 +106,14 @@ func (s *Scheduler) Remove(l *Lane, first bool) {
 	s.changed(l, first)
 }
 
-// Started says that what came first in l, which was next, has started: it has a slot
+// Started says that what came first in l, which was next or Instead, has started: it has a slot
 // now, and whoever gave it that has uncounted it. cost is what it costs; what comes
 // first now has been said by SetHead, unless nothing does. Started returns what others
 // have started, in costs and by the weight of l's tenant, while that waited for what it
 // costs.
 func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 	s.starts++
+	l.passed = 0
 	if l.line == nil {
 		l.owes = 0 // of starts that no line has seen
 	}
@@ -172,6 +174,24 @@ func (s *Scheduler) Next(full bool) *Lane {
 	}
 	return l
 }
+
+// Instead returns a lane that is wanted and may start before l, which is next and keeps no
+// slot: its tenant is l's, or is in turn as well, so that nobody's share is the less for
+// it. A lane is passed over at most so many times from one start to the next, up to 255.
+// It looks at some tens of lanes; nil when none of them is wanted.
+func (s *Scheduler) Instead(l *Lane, times int, wanted func(*Lane) bool) *Lane {
+	if int(l.passed) >= min(times, math.MaxUint8) || l.Turns() != &s.ready {
+		return nil
+	}
+	q := s.ready.Instead(&l.Queue, mostLooked, func(q *fair.Queue) bool { return wanted(laneOf(q)) })
+	if q != nil {
+		l.passed++
+	}
+	return laneOf(q)
+}
+
+// mostLooked is how many lanes Instead looks at.
+const mostLooked = 64
 
 // drop forgets l with its last request.
 func (s *Scheduler) drop(l *Lane) {

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,7 +28,7 @@ func compareWithModel(t *testing.T, seed uint64) {
 	var seq uint64
 	var all, began []*request
 	back, was := make(map[*request]bool), make(map[*request]*modelLane)
-	now := int64(0)
+	now, instead := int64(0), 0
 	for step := range 3000 {
 		now += int64(pick(9))
 		switch n := rng.IntN(21); {
@@ -51,6 +52,20 @@ func compareWithModel(t *testing.T, seed uint64) {
 			l, want := s.Next(false), m.next()
 			if (l == nil) != (want == nil) || l != nil && l != want.l {
 				t.Fatalf("step %d: the next lane is %+v, want %+v", step, nameOf(l), want)
+			}
+			if l != nil && rng.IntN(3) == 0 {
+				some := rng.IntN(3)
+				wanted := func(ml *modelLane) bool { return ml.place%3 == some }
+				could := m.instead(want, wanted)
+				switch other := s.Instead(l, math.MaxInt, func(o *Lane) bool { return wanted(o.Owner().(*modelLane)) }); {
+				case other == nil && len(could) > 0:
+					t.Fatalf("step %d: nothing instead of %+v, want one of %d lanes", step, nameOf(l), len(could))
+				case other != nil && !slices.Contains(could, other.Owner().(*modelLane)):
+					t.Fatalf("step %d: %+v instead of %+v, want one of %d others", step, nameOf(other), nameOf(l), len(could))
+				case other != nil:
+					l, want = other, other.Owner().(*modelLane)
+					instead++
+				}
 			}
 			if l != nil {
 				r := want.reqs[0]
@@ -142,6 +157,9 @@ func compareWithModel(t *testing.T, seed uint64) {
 			t.Fatalf("step %d: %d requests wait, of which %d could go; want %d and %d", step, s.Len(), counted, waits, could)
 		}
 	}
+	if instead == 0 {
+		t.Error("no lane went instead of another")
+	}
 }
 
 func nameOf(l *Lane) any {
@@ -171,5 +189,47 @@ func TestLaneIsAsOldAsItIsSaidToBe(t *testing.T) {
 	s.Remove(&lanes[0], false)
 	if l := s.Next(false); l.Owner() != 1 {
 		t.Errorf("next is the lane of priority %v, want that of 1, as neither has aged", l.Owner())
+	}
+}
+
+// Where lanes of a kind go instead of others, whenever there is one: of two tenants that
+// always want something each has its half at any time, and every lane is passed over no
+// more often than it may be.
+func TestWhoGoesInsteadOfAnotherTakesNothingFromAnybody(t *testing.T) {
+	const lanes, times = 7, 5
+	s := &Scheduler{Count: func(int) {}}
+	var got [2]int
+	passed := make(map[*Lane]int)
+	for i := range 2 * lanes {
+		l := new(Lane)
+		l.Begin(i, Kind{Tenant: fmt.Sprint(i % 2)})
+		l.SetHead(Head{Cost: 1})
+		for range 10_000 {
+			s.Add(l, l.Len() == 0, false)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	most, often := 0, 0
+	for range 5000 {
+		l, kind := s.Next(false), rng.IntN(lanes)
+		if other := s.Instead(l, times, func(o *Lane) bool { return o.Owner().(int)/2 == kind }); other != nil {
+			passed[l]++
+			if most = max(most, passed[l]); passed[l] == times {
+				often++
+			}
+			if other == l || other.Owner().(int)/2 != kind {
+				t.Fatalf("lane %v instead of %v, want another of kind %d", other.Owner(), l.Owner(), kind)
+			}
+			l = other
+		}
+		passed[l] = 0
+		got[l.Owner().(int)%2]++
+		s.Started(l, 1)
+		if d := got[0] - got[1]; d < -1 || d > 1 {
+			t.Fatalf("the tenants have started %v", got)
+		}
+	}
+	if most != times || often <= 2*lanes {
+		t.Errorf("lanes were passed over up to %d times, %d times so often; want up to %d, more than once each", most, often, times)
 	}
 }
