@@ -23,7 +23,8 @@ type Config[S comparable, C any] struct {
 	// Pool opens the connections that closures are handed. nil: closures get
 	// the zero C. Where more lanes wait than there are connections, S should be a
 	// string or an integer type without methods: of other types each connection that
-	// comes back is offered to all lanes that wait for one, of whatever selector.
+	// comes back is offered to all lanes that wait for one, of whatever selector. With
+	// more connections than Workers fewer calls have to open one where selectors are many.
 	Pool *pool.Config[S, C]
 
 	// Workers is how many closures may run at once, at most 1<<20-1. 0 means
