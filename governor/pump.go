@@ -118,10 +118,9 @@ func (c *core) serve(l *lane, now int64, yields bool) {
 // warmer returns a lane to be served before l, which has no idle connection, and whose
 // new one would take the place of one that this lane can use: else, with as many
 // selectors as there is room for in the pool or more, whoever is next would close what the
-// one after him needs. It is at nobody's expense; see sched.Scheduler.Instead. l is passed
-// over a few times for each slot, so it waits as long as a few calls last: that is about
-// how long it takes until a connection of its own comes back, if it has one. nil: there
-// is no such lane.
+// one after him needs. No tenant pays for it, and a lane waits longer by as long as a few
+// calls last, at most; see sched.Scheduler.Instead. Mostly a connection of its own has
+// come back by then, if it has one. nil: there is no such lane.
 func (c *core) warmer(l *lane) *lane {
 	sel, ok := c.pool.displaces(l.sel.value)
 	if !ok {
@@ -136,8 +135,8 @@ func (c *core) warmer(l *lane) *lane {
 	return other.Owner().(*lane)
 }
 
-// overtakes is how often for each slot a lane may be passed over.
-const overtakes = 2
+// overtakes is how many later lanes may go before one of the same tenant, for each slot.
+const overtakes = 4
 
 // admits reports whether cooldowns, breaker and limits let r pass, and if not takes
 // its lane, or everything, out of turn, or ends r.

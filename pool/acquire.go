@@ -10,7 +10,7 @@ import (
 // in the order in which they came, with two exceptions. Nobody waits for one who cannot
 // be served: whose selector backs off or has MaxPerSelector. And a connection that comes
 // back is for the first who waits for its selector, rather than to be closed for whoever
-// is the first of all; who is that is passed over so 2*Max times at most.
+// is the first of all; but at most 4*Max who come later go before anybody.
 //
 // The error is one of Reservation.Conn, or ErrSelector for a selector that is
 // not equal to itself or not comparable, and ErrClosed for those who wait when
@@ -59,7 +59,7 @@ func (p *Pool[S, C]) wait(ctx context.Context, sel S) (*Reservation[S, C], error
 		return nil, err
 	}
 	w := &waiter[S, C]{entry: e, served: make(chan struct{})}
-	p.waiters.add(w)
+	p.waiters.add(w, overtakes*p.cfg.Max)
 	if e.backingOff() {
 		p.armLocked(e.until)
 	}
@@ -88,7 +88,7 @@ type waiter[S comparable, C any] struct {
 	served chan struct{}
 	r      *Reservation[S, C]
 	err    error
-	passed int // how often others went before it when it was its turn
+	due    uint64 // from which waiters.gone on nobody goes before it
 
 	prev, next   *waiter[S, C] // of all
 	older, newer *waiter[S, C] // of the entry
@@ -98,11 +98,13 @@ type waiter[S comparable, C any] struct {
 type waiters[S comparable, C any] struct {
 	first, last *waiter[S, C]
 	len         int
+	gone        uint64 // how many have left it, served or not
 	pass        uint64 // numbers the passes of grantLocked
 }
 
-// add puts w last, of all and of its entry.
-func (q *waiters[S, C]) add(w *waiter[S, C]) {
+// add puts w last, of all and of its entry. At most so many who come later go before it.
+func (q *waiters[S, C]) add(w *waiter[S, C], later int) {
+	w.due = q.gone + uint64(q.len+later)
 	if w.prev = q.last; w.prev != nil {
 		w.prev.next = w
 	} else {
@@ -133,6 +135,7 @@ func (p *Pool[S, C]) leaveLocked(w *waiter[S, C]) {
 		q.last = w.prev
 	}
 	q.len--
+	q.gone++
 	if w.older != nil {
 		w.older.newer = w.newer
 	} else {
@@ -177,21 +180,24 @@ func (p *Pool[S, C]) serveLocked(w *waiter[S, C], r *Reservation[S, C]) {
 	close(w.served)
 }
 
-// overtakes is how often one whose turn it is may be passed over, for each connection that
-// there may be: about as many times as connections come back while two calls last. With
-// more, fewer are opened, and he waits longer.
-const overtakes = 2
+// overtakes is how many who come later may go before one who waits, for each connection
+// that there may be: he waits longer by as long as so many uses last, however many wait.
+// More would save openings, and if it grew with the queue those who always come again
+// could keep half of all uses for themselves.
+const overtakes = 4
 
 // warmerLocked returns who is to be served before w, whose turn it is and for whom an idle
 // connection of another selector would be closed: the first who waits for that one. nil:
-// nobody, or w has been passed over often enough.
+// nobody does, or too many have gone before w. Nobody who waits has been overtaken more
+// often than w, who came first: whoever overtook another has overtaken w, too.
 func (p *Pool[S, C]) warmerLocked(w *waiter[S, C], now time.Time) *waiter[S, C] {
-	c := p.victimLocked(w.entry, now)
-	if c == nil || c.entry.oldest == nil || w.passed >= overtakes*p.cfg.Max {
+	if p.waiters.gone >= w.due {
 		return nil
 	}
-	w.passed++
-	return c.entry.oldest
+	if c := p.victimLocked(w.entry, now); c != nil {
+		return c.entry.oldest
+	}
+	return nil
 }
 
 // refuseLocked ends the waiting for e, or for all selectors if it is nil, with err.

@@ -40,7 +40,9 @@ type share struct {
 	queues List   // in turn
 	base   uint64 // since when it pays for the head of the first
 	tag    uint64
-	over   int64 // what was given back beyond the price of that head, for those after it
+	over   int64  // what was given back beyond the price of that head, for those after it
+	n      int    // queues in turn
+	gone   uint64 // how often one of them has started or gone out of turn
 
 	round      *round
 	prev, next *share // in the round
@@ -72,17 +74,27 @@ func (lv *level) add(q *Queue, credit int64) {
 	case sh == nil:
 		sh = &share{tenant: q.Tenant, base: lv.now - uint64(min(credit, int64(price)))}
 		lv.shares[q.Tenant] = sh
-		sh.queues.Push(q)
+		sh.push(q)
 	case credit >= int64(price): // it was this queue's turn
 		sh.base = lv.now - price
+		if q.due = sh.gone; int64(sh.queues.head.due-q.due) < 0 {
+			q.due = sh.queues.head.due // that one has been overtaken as well
+		}
 		sh.queues.pushFront(q)
 	default:
-		sh.queues.Push(q)
+		sh.push(q)
 	}
+	sh.n++
 	q.share = sh
 	if lv.price(sh); credit == Ahead {
 		lv.lead(sh)
 	}
+}
+
+// push puts q behind all others.
+func (sh *share) push(q *Queue) {
+	sh.queues.Push(q)
+	q.due = sh.gone + uint64(sh.n)
 }
 
 // lead puts sh before the others of its round.
@@ -114,6 +126,8 @@ func (lv *level) remove(q *Queue) (credit int64) {
 	}
 	q.Unlink()
 	q.share = nil
+	sh.n--
+	sh.gone++
 	if sh.queues.head != nil {
 		lv.price(sh)
 		return credit
@@ -140,7 +154,9 @@ func (lv *level) started(q *Queue) (waited int64) {
 	}
 	sh.base = lv.now
 	q.Unlink()
-	sh.queues.Push(q)
+	sh.gone++
+	sh.push(q)
+	q.due-- // it was one of them
 	if sh.over > 0 {
 		pay := min(sh.over, int64(sh.queues.head.Price()))
 		sh.over -= pay

@@ -23,6 +23,7 @@ type Queue struct {
 
 	turns *Turns // in which it waits for its turn, nil when in none
 	share *share // there, unless it is the only one
+	due   uint64 // share.gone when it would be its turn, if nobody went before who comes after it
 }
 
 const (

@@ -57,20 +57,25 @@ func (t *Turns) Next() *Queue {
 
 // Instead returns a queue that may start before q, which is next, though it is not: one
 // that is wanted of those whose turn has come as well, for it takes nothing from anybody's
-// share. It may be another of q's tenant, or of one who has paid as much, and is of q's
-// priority. At most so many are looked at; nil when none of them is wanted.
-func (t *Turns) Instead(q *Queue, most int, wanted func(*Queue) bool) *Queue {
+// share. It is of q's priority, and of another tenant who has paid as much, or another of
+// q's. Of a tenant's, at most so many that came later start before any one of them. At most
+// look queues are looked at. nil when there is none.
+func (t *Turns) Instead(q *Queue, times, look int, wanted func(*Queue) bool) *Queue {
 	if t.only != nil {
 		return nil
 	}
 	for sh := q.share.round.head; sh != nil; sh = sh.next {
-		price := sh.queues.head.Price() // which is paid
-		for other := sh.queues.head; other != nil; other = other.next {
-			if most--; most < 0 {
+		first := sh.queues.head
+		price := first.Price() // which is paid
+		for other := first; other != nil; other = other.next {
+			if look--; look < 0 {
 				return nil
 			}
 			if other != q && other.Price() == price && wanted(other) {
 				return other
+			}
+			if int64(sh.gone-first.due) >= int64(times) {
+				break // and none has been overtaken more often than the first
 			}
 		}
 	}

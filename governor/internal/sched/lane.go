@@ -40,7 +40,6 @@ type Lane struct {
 	had    uint8  // by level: lines in which its turn has come
 	kept   bool   // as Kind says
 	parked bool   // its requests are not counted by Count
-	passed uint8  // how often Instead has let others go first since it last started
 	n      int32
 
 	order     uint64 // in which it was put into Scheduler.timed, or in turn

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/flyball-go/flyball/governor/internal/fair"
@@ -113,7 +112,6 @@ func (s *Scheduler) Remove(l *Lane, first bool) {
 // costs.
 func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 	s.starts++
-	l.passed = 0
 	if l.line == nil {
 		l.owes = 0 // of starts that no line has seen
 	}
@@ -177,17 +175,13 @@ func (s *Scheduler) Next(full bool) *Lane {
 
 // Instead returns a lane that is wanted and may start before l, which is next and keeps no
 // slot: its tenant is l's, or is in turn as well, so that nobody's share is the less for
-// it. A lane is passed over at most so many times from one start to the next, up to 255.
-// It looks at some tens of lanes; nil when none of them is wanted.
+// it. Of the lanes of a tenant at most so many go before one that come after it. It looks
+// at some tens of lanes; nil when there is none.
 func (s *Scheduler) Instead(l *Lane, times int, wanted func(*Lane) bool) *Lane {
-	if int(l.passed) >= min(times, math.MaxUint8) || l.Turns() != &s.ready {
+	if l.Turns() != &s.ready {
 		return nil
 	}
-	q := s.ready.Instead(&l.Queue, mostLooked, func(q *fair.Queue) bool { return wanted(laneOf(q)) })
-	if q != nil {
-		l.passed++
-	}
-	return laneOf(q)
+	return laneOf(s.ready.Instead(&l.Queue, times, mostLooked, func(q *fair.Queue) bool { return wanted(laneOf(q)) }))
 }
 
 // mostLooked is how many lanes Instead looks at.

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -57,7 +56,7 @@ func compareWithModel(t *testing.T, seed uint64) {
 				some := rng.IntN(3)
 				wanted := func(ml *modelLane) bool { return ml.place%3 == some }
 				could := m.instead(want, wanted)
-				switch other := s.Instead(l, math.MaxInt, func(o *Lane) bool { return wanted(o.Owner().(*modelLane)) }); {
+				switch other := s.Instead(l, 1<<30, func(o *Lane) bool { return wanted(o.Owner().(*modelLane)) }); {
 				case other == nil && len(could) > 0:
 					t.Fatalf("step %d: nothing instead of %+v, want one of %d lanes", step, nameOf(l), len(could))
 				case other != nil && !slices.Contains(could, other.Owner().(*modelLane)):
@@ -193,13 +192,15 @@ func TestLaneIsAsOldAsItIsSaidToBe(t *testing.T) {
 }
 
 // Where lanes of a kind go instead of others, whenever there is one: of two tenants that
-// always want something each has its half at any time, and every lane is passed over no
-// more often than it may be.
+// always want something each has its half at any time; and while a lane is in turn so many
+// others of its tenant start at most as are before it, and so many more. Lanes come and go.
 func TestWhoGoesInsteadOfAnotherTakesNothingFromAnybody(t *testing.T) {
 	const lanes, times = 7, 5
 	s := &Scheduler{Count: func(int) {}}
-	var got [2]int
-	passed := make(map[*Lane]int)
+	var got, inTurn [2]int
+	var parked List
+	var all []*Lane
+	before, started := make(map[*Lane]int), make(map[*Lane]int) // others of its tenant, since it is in turn
 	for i := range 2 * lanes {
 		l := new(Lane)
 		l.Begin(i, Kind{Tenant: fmt.Sprint(i % 2)})
@@ -207,29 +208,79 @@ func TestWhoGoesInsteadOfAnotherTakesNothingFromAnybody(t *testing.T) {
 		for range 10_000 {
 			s.Add(l, l.Len() == 0, false)
 		}
+		before[l] = inTurn[i%2]
+		inTurn[i%2]++
+		all = append(all, l)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	most, often := 0, 0
-	for range 5000 {
-		l, kind := s.Next(false), rng.IntN(lanes)
+	often := 0
+	for range 10_000 {
+		l, kind := s.Next(false), rng.IntN(2)
 		if other := s.Instead(l, times, func(o *Lane) bool { return o.Owner().(int)/2 == kind }); other != nil {
-			passed[l]++
-			if most = max(most, passed[l]); passed[l] == times {
-				often++
-			}
 			if other == l || other.Owner().(int)/2 != kind {
 				t.Fatalf("lane %v instead of %v, want another of kind %d", other.Owner(), l.Owner(), kind)
 			}
 			l = other
 		}
-		passed[l] = 0
-		got[l.Owner().(int)%2]++
+		tenant := l.Owner().(int) % 2
+		for _, other := range all {
+			if other != l && other.Owner().(int)%2 == tenant && !other.Parked() {
+				started[other]++
+			}
+		}
+		switch n := started[l] - before[l] - times; {
+		case n > 0:
+			t.Fatalf("%d others have started before a lane that was behind %d", started[l], before[l])
+		case n == 0:
+			often++
+		}
+		before[l], started[l] = inTurn[tenant]-1, 0
+		got[tenant]++
 		s.Started(l, 1)
 		if d := got[0] - got[1]; d < -1 || d > 1 {
 			t.Fatalf("the tenants have started %v", got)
 		}
+		switch l := all[rng.IntN(len(all))]; {
+		case rng.IntN(8) > 0:
+		case l.Parked():
+			s.Wake(l)
+			before[l], started[l] = inTurn[l.Owner().(int)%2], 0
+			inTurn[l.Owner().(int)%2]++
+		case inTurn[l.Owner().(int)%2] > 2 && s.Next(false) != l: // else it would be before all others afterwards
+			s.Park(l, &parked)
+			inTurn[l.Owner().(int)%2]--
+		}
 	}
-	if most != times || often <= 2*lanes {
-		t.Errorf("lanes were passed over up to %d times, %d times so often; want up to %d, more than once each", most, often, times)
+	if often < 4*lanes {
+		t.Errorf("as many as may have started before a lane %d times, want more than once for each", often)
+	}
+}
+
+// Nor may more go before the others because one is before them that has come back to its
+// turn.
+func TestWhoComesBackToItsTurnLetsNoMoreOvertakeTheOthers(t *testing.T) {
+	s := &Scheduler{Count: func(int) {}}
+	var lanes [3]Lane
+	for i := range lanes {
+		l := &lanes[i]
+		l.Begin(i, Kind{Tenant: "t"})
+		l.SetHead(Head{Cost: 1})
+		for range 10 {
+			s.Add(l, l.Len() == 0, false)
+		}
+	}
+	last := func(l *Lane) bool { return l == &lanes[2] }
+	for i := range 2 {
+		l := s.Instead(s.Next(false), 2, last)
+		if l == nil {
+			t.Fatalf("the last lane went before the others %d times, want 2", i)
+		}
+		s.Started(l, 1)
+	}
+	var parked List
+	s.Park(s.Next(false), &parked)
+	s.Wake(parked.first())
+	if l := s.Next(false); l != &lanes[0] || s.Instead(l, 2, last) != nil {
+		t.Errorf("lane %v is next, and others go before it; want 0, and none does", l.Owner())
 	}
 }
