@@ -61,6 +61,12 @@ func midnight(year int, month time.Month, day int, zone *time.Location) int64 {
 	t := time.Unix(shown, 0).Add(-36 * time.Hour).In(zone) // no zone is so far east
 	for {
 		from, to := t.ZoneBounds()
+		if !to.IsZero() && !to.After(t) {
+			// On the last day of a leap year that the zone's file does not list, but
+			// reckons by a rule, there is a change to nothing before t, go.dev/issue/81583.
+			// None of a clock is so near.
+			to = t.Add(24 * time.Hour)
+		}
 		_, offset := t.Zone()
 		at := shown - int64(offset)
 		if !from.IsZero() {

@@ -34,6 +34,11 @@ func TestCycleIsWhatTheClockOnTheWallShows(t *testing.T) {
 		{"Pacific/Apia", 2011},        // without 30 December
 		{"Asia/Kathmandu", 2026},
 		{"Antarctica/Troll", 2026}, // two hours
+		{"America/New_York", 2040}, // Time.ZoneBounds is wrong at the end of leap years so far away:
+		{"Europe/London", 2040},    // go.dev/issue/81583
+		{"Australia/Sydney", 2040},
+		{"Pacific/Auckland", 2044},
+		{"Europe/Warsaw", 2041},
 	} {
 		z := zone(t, c.zone)
 		begin := time.Date(c.year, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -42,7 +47,7 @@ func TestCycleIsWhatTheClockOnTheWallShows(t *testing.T) {
 		var key [Monthly + 1]int
 		due := begin.In(z).Minute()
 		step := time.Minute
-		for now := begin; now.Year() == c.year; now = now.Add(step) {
+		for now := begin; now.Before(begin.AddDate(1, 0, 8)); now = now.Add(step) {
 			local := now.In(z)
 			if now.Hour() == 0 && now.Minute() == 0 { // where a day has no change, quarters will do
 				_, today := local.Zone()
