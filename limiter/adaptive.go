@@ -94,7 +94,8 @@ type model interface {
 	restore(t float64, l Learned, sure float64)
 }
 
-// tick is what floating point leaves over of a nanosecond.
+// tick is what floating point leaves over of a nanosecond. What is over in less is over: the
+// wait for it counts as none.
 const tick = 1e-11
 
 // NewAdaptive returns an Adaptive that has learned nothing. The error names the
@@ -161,7 +162,7 @@ func (a *Adaptive) Wait(now time.Time, key string, n int) time.Duration {
 		return 0
 	}
 	d := a.told.wait(t, float64(n))
-	if a.pause.until > t {
+	if a.pause.until > t+tick {
 		d = max(d, a.pause.until-t) // which is not the model's doing, and teaches it nothing
 	} else {
 		d = max(d, a.model.wait(t, float64(n)))

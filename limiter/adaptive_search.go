@@ -80,7 +80,7 @@ func (s *search) pace(w *windowed) float64 { return searchPace * w.quota / (w.wi
 // mind them.
 func (s *search) wait(w *windowed, t, n float64) (d float64, mine bool) {
 	over := s.began + s.gap
-	if t < over {
+	if t < over-tick {
 		return over - t, true
 	}
 	quiet := s.began + w.window + 2*w.tally.segment // nothing leaves the window now

@@ -416,3 +416,54 @@ func checkTally(t *testing.T, y *tally) {
 		t.Fatalf("sum is %v, want %v", y.sum, sum)
 	}
 }
+
+// At the very nanosecond at which a pause, or what is left of a told window, is over, the rest
+// of the rules hold as at any other: floating point may put it an instant before or behind.
+func TestNotEverythingPassesAtTheInstantAtWhichSomethingIsOver(t *testing.T) {
+	const most = 10
+	whole := AdaptiveConfig{Start: most, Max: most}
+	windows := AdaptiveConfig{Window: time.Second, Start: most, Max: most}
+	for name, ends := range map[string]func(now time.Time) (l Limiter, at time.Time){
+		"a pause": func(now time.Time) (Limiter, time.Time) {
+			a := newAdaptive(t, whole)
+			a.Take(epoch, "", 1)
+			refused(a, now, epoch, "", 0)
+			return a, now.Add(time.Second)
+		},
+		"a pause, of a window": func(now time.Time) (Limiter, time.Time) {
+			a := newAdaptive(t, windows)
+			a.Take(epoch, "", 1)
+			refused(a, now, epoch, "", 7*time.Second)
+			return a, now.Add(7 * time.Second)
+		},
+		"a told window": func(now time.Time) (Limiter, time.Time) {
+			a := newAdaptive(t, AdaptiveConfig{Start: 1000, Max: 1000, Window: time.Second})
+			a.Take(epoch, "", 1)
+			a.Told(now, epoch, throttle.Quota{Limit: most, Remaining: 0, Reset: now.Add(3 * time.Second), Window: 3 * time.Second})
+			return a, now.Add(3 * time.Second)
+		},
+		"a window of a Spread": func(now time.Time) (Limiter, time.Time) {
+			s, err := NewSpread(SpreadConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Wait(epoch, "", 1)
+			s.Told(now, epoch, throttle.Quota{Limit: most, Remaining: 0, Reset: now.Add(3 * time.Second), Window: 3 * time.Second})
+			return s, now.Add(3 * time.Second)
+		},
+	} {
+		for i := range 3000 {
+			l, at := ends(epoch.Add(time.Duration(i) * 12345679))
+			if wait := l.Wait(at.Add(-1), "", 1); wait < 1 {
+				t.Fatalf("%s, run %d: a nanosecond before its end the wait is %v", name, i, wait)
+			}
+			n := 0
+			for ; n < 2*most && l.Wait(at, "", 1) == 0; n++ {
+				l.Take(at, "", 1)
+			}
+			if n > most {
+				t.Fatalf("%s, run %d: everything passes when it ends, want %d at most", name, i, most)
+			}
+		}
+	}
+}

@@ -113,7 +113,7 @@ func (r *lately) note(t, n float64) {
 // roll goes on to the next window when one is over: what it will hold is known when
 // the limit is, how long it lasts only roughly.
 func (o *toldWindow) roll(t float64) {
-	if o.until == 0 || t < o.until {
+	if o.until == 0 || t < o.until-tick {
 		return
 	}
 	if o.limit > 0 && t < o.until+o.span {
