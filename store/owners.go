@@ -1,6 +1,9 @@
 package store
 
-import "slices"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // owner is one of those in this process that share something, and tells it when there
 // may be more of that.
@@ -28,11 +31,13 @@ func (os *owners) drop(o *owner) {
 	os.hearing = slices.DeleteFunc(os.hearing, func(h *owner) bool { return h == o })
 }
 
-// wake returns what tells all of them to ask again.
+// wake returns what tells all of them to ask again, in any order: where little comes at a
+// time it is for whoever asks first, and that is not to be the same one always.
 func (os *owners) wake() (after []func()) {
 	for _, o := range os.hearing {
 		after = append(after, o.changed)
 	}
+	rand.Shuffle(len(after), func(i, k int) { after[i], after[k] = after[k], after[i] })
 	return after
 }
 

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/store/storetest"
@@ -81,6 +83,45 @@ func TestSharesOfOneNameInOneProcessKeepToOneLimit(t *testing.T) {
 				if each[i].Load() == 0 {
 					t.Errorf("%v: owner %d had none", kind, i)
 				}
+			}
+		})
+	}
+}
+
+// Where permits come one by one, nobody is the first to take them always.
+func TestGovernorsOfOneNameInOneProcessHaveAboutTheSamePart(t *testing.T) {
+	for _, perSecond := range []int{3, 10, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			s := syncer(t, store.SyncerConfig{Store: &faulty{Store: memory(t), delay: func() time.Duration { return time.Millisecond }}})
+			defer s.Close()
+			ctx, stop := context.WithCancel(t.Context())
+			var made [2]atomic.Int64
+			for i := range made {
+				g, err := governor.New(governor.PlainConfig{
+					Name: "acme", NoPace: true, Store: s,
+					Limits: []governor.Limit{{Quota: limiter.QuotaConfig{Limit: perSecond, Per: time.Second}}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer g.Close()
+				for range 20 {
+					go func() {
+						for ctx.Err() == nil {
+							_, err := governor.Do(ctx, g, "", governor.Func(func(context.Context) (int, error) { return 0, nil }))
+							if err == nil {
+								made[i].Add(1)
+							}
+						}
+					}()
+				}
+			}
+			time.Sleep(5 * time.Minute)
+			stop()
+			synctest.Wait()
+			all := made[0].Load() + made[1].Load()
+			if least := min(made[0].Load(), made[1].Load()); least*10 < all*4 {
+				t.Errorf("%d a second: one made %d of %d calls, want 40 %% at least", perSecond, least, all)
 			}
 		})
 	}
