@@ -47,10 +47,11 @@ type Rate struct {
 	cur  atomic.Pointer[rateState]
 	line waitingLine
 
-	// mu is held by what changes the limit or cancels a reservation, never
-	// while waiting.
+	// mu is held by what changes the limit, or cancels a reservation or makes one that
+	// has to wait, never while waiting.
 	mu     sync.Mutex
 	undone undone // guarded by mu
+	turn   place  // what who has the turn in line has reserved; likewise
 }
 
 // rateState is the bucket under one limit. tat is all that changes; a new limit

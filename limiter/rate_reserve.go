@@ -27,26 +27,47 @@ func (r *Rate) ReserveAt(now time.Time, n int) RateReservation { return r.reserv
 func (r *Rate) reserve(now int64, n int) RateReservation {
 	s, after, wait := r.take(now, n, 0)
 	if wait > 0 {
-		return r.reserveLater(now, n)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.reserveLater(now, n).RateReservation
 	}
 	return RateReservation{state: s, after: after, n: n}
 }
 
-// reserveLater reserves the place of a reservation that was cancelled, if one is
-// left, or a new one after all others.
-func (r *Rate) reserveLater(now int64, n int) RateReservation {
+// reserveInTurn is reserve for who has the turn in line. What it reserves is known to who
+// changes the limit meanwhile, and can be given back by leaveTurn all the same.
+func (r *Rate) reserveInTurn(now int64, n int) RateReservation {
 	r.mu.Lock()
-	v, ok := r.undone.reuse(now, n)
-	r.mu.Unlock()
-	if ok {
-		v.delay = v.at() - now
-		return v
+	defer r.mu.Unlock()
+	s, after, wait := r.take(now, n, 0)
+	if r.turn = (place{RateReservation{state: s, after: after, n: n}, int64(n) * s.interval}); wait > 0 {
+		r.turn = r.reserveLater(now, n)
+	}
+	return r.turn.RateReservation
+}
+
+// leaveTurn forgets what was reserved in turn, and gives it back unless it was used.
+func (r *Rate) leaveTurn(used bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.turn; !used && p.state != nil && p.n > 0 {
+		r.undo(p)
+	}
+	r.turn = place{}
+}
+
+// reserveLater reserves the place of a reservation that was cancelled, if one is
+// left, or a new one after all others. The caller holds mu.
+func (r *Rate) reserveLater(now int64, n int) place {
+	if p, ok := r.undone.reuse(now, n); ok {
+		p.delay = p.at() - now
+		return p
 	}
 	s, after, wait := r.take(now, n, farthest)
 	if wait > farthest {
-		return RateReservation{delay: wait}
+		return place{RateReservation: RateReservation{delay: wait}}
 	}
-	return RateReservation{state: s, after: after, delay: wait, n: n}
+	return place{RateReservation{state: s, after: after, delay: wait, n: n}, int64(n) * s.interval}
 }
 
 // OK reports whether the permits are reserved and not cancelled.
@@ -84,8 +105,20 @@ func (v *RateReservation) Cancel() {
 	if r.cur.Load() != gone.state {
 		return
 	}
-	r.undone.add(r.time.now(), gone)
-	r.undone.collapse(gone.state)
+	r.undo(place{gone, int64(gone.n) * gone.state.interval})
+}
+
+// undo gives p back, of the present state. The caller holds mu.
+func (r *Rate) undo(p place) {
+	r.undone.add(r.time.now(), p)
+	r.undone.collapse(p.state)
+}
+
+// place is a reservation and by how much it has moved tat: the cost of its permits, if
+// the limit was not changed since.
+type place struct {
+	RateReservation
+	cost int64
 }
 
 // undone holds the cancelled reservations of one rateState that are not given
@@ -99,14 +132,14 @@ func (v *RateReservation) Cancel() {
 // is equal to the tat after some take only when all later ones are undone. So
 // the number alone tells whether a take is the last one.
 type undone struct {
-	places map[int64]RateReservation
+	places map[int64]place
 	enough int   // so many, and it is time to drop those whose time is over
 	least  int64 // what tat is not to go below: SetRemaining took what was there
 }
 
-func (u *undone) add(now int64, v RateReservation) {
+func (u *undone) add(now int64, p place) {
 	if u.places == nil {
-		u.places = make(map[int64]RateReservation)
+		u.places = make(map[int64]place)
 	}
 	if len(u.places) >= u.enough {
 		for after := range u.places {
@@ -116,7 +149,7 @@ func (u *undone) add(now int64, v RateReservation) {
 		}
 		u.enough = 2*len(u.places) + 16 // so that dropping costs O(1) an add
 	}
-	u.places[v.after] = v
+	u.places[p.after] = p
 }
 
 // collapse gives back the last takes, as far as they are cancelled. A take that
@@ -125,11 +158,11 @@ func (u *undone) add(now int64, v RateReservation) {
 func (u *undone) collapse(s *rateState) {
 	for {
 		tat := s.tat.Load()
-		v, ok := u.places[tat]
+		p, ok := u.places[tat]
 		if !ok || tat <= u.least {
 			return
 		}
-		if s.tat.CompareAndSwap(tat, max(u.least, tat-int64(v.n)*s.interval)) {
+		if s.tat.CompareAndSwap(tat, max(u.least, tat-p.cost)) {
 			delete(u.places, tat)
 		}
 	}
@@ -137,10 +170,10 @@ func (u *undone) collapse(s *rateState) {
 
 // reuse hands out the earliest place for n permits that is not over at now. One
 // for more would waste the rest, one for less would not do.
-func (u *undone) reuse(now int64, n int) (first RateReservation, ok bool) {
-	for _, v := range u.places {
-		if v.n == n && v.at() >= now && (!ok || v.after < first.after) {
-			first, ok = v, true
+func (u *undone) reuse(now int64, n int) (first place, ok bool) {
+	for _, p := range u.places {
+		if p.n == n && p.at() >= now && (!ok || p.after < first.after) {
+			first, ok = p, true
 		}
 	}
 	delete(u.places, first.after)

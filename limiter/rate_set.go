@@ -78,10 +78,25 @@ func (r *Rate) change(rate float64, burst int) error {
 		return nil // what is reserved may still be cancelled
 	}
 	next := &rateState{gcra: g, since: now, owner: r, number: old.number + 1}
-	next.tat.Store(old.carry(&next.gcra, old.tat.Swap(moved), now))
+	tat := old.tat.Swap(moved)
+	next.tat.Store(old.carry(&next.gcra, tat, now))
+	r.turn = r.turn.carry(next, tat, r.undone.least, now)
 	r.cur.Store(next)
 	r.undone = undone{}
 	return nil
+}
+
+// carry returns p as a place of next, whose tat has been carried over from tat: as much of
+// it as there would be less, if p were given back just before. Nothing is left of one that
+// others have reserved behind: it cannot be given back but to them.
+func (p place) carry(next *rateState, tat, least, now int64) place {
+	if p.state == nil || p.n < 1 || p.after != tat {
+		return place{}
+	}
+	old, after := p.state, next.tat.Load()
+	without := old.carry(&next.gcra, max(least, tat-p.cost), now)
+	p.state, p.after, p.cost = next, after, after-without
+	return p
 }
 
 // carry returns the tat under the limits of next that says at now what tat says

@@ -1,10 +1,12 @@
 package limiter
 
 import (
+	"context"
 	"math"
 	"math/big"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -269,6 +271,80 @@ func TestSettingTheSameRateLosesNothing(t *testing.T) {
 		}
 		if d := r.Reserve(1).Delay(); d > 2*time.Second {
 			t.Errorf("nothing was ever used, and the next permit comes in %v", d)
+		}
+	})
+}
+
+// A Rate in which waits begin and are given up, while its limits are changed any number of
+// times, is at any time between as if they had never been: as its twin, which has none.
+func TestGivingUpInLineLeavesNothingWhateverBecomesOfTheLimits(t *testing.T) {
+	for seed := range uint64(effort.Times(300)) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			r, twin := newRate(t, 1, 5), newRate(t, 1, 5)
+			both := func(do func(r *Rate)) {
+				do(r)
+				do(twin)
+			}
+			change := func() {
+				time.Sleep(time.Duration(rng.Int64N(int64(ms(300)))))
+				switch x, n := rng.Float64()*2+0.1, 3+rng.IntN(5); rng.IntN(4) {
+				case 0:
+					both(func(r *Rate) { _ = r.SetRate(x) })
+				case 1:
+					both(func(r *Rate) { _ = r.SetBurst(n) })
+				case 2:
+					both(func(r *Rate) { r.SetRemaining(n - 3) })
+				}
+			}
+			for range 20 {
+				n := rng.IntN(4)
+				both(func(r *Rate) { r.AllowN(n) })
+				change()
+				both((*Rate).Drain) // so that it has to wait
+				ctx, cancel := context.WithCancel(t.Context())
+				var waits sync.WaitGroup
+				for range 1 + rng.IntN(3) {
+					n := 1 + rng.IntN(3)
+					waits.Go(func() {
+						if r.WaitN(ctx, n) == nil {
+							t.Error("a wait was over before it could be given up")
+						}
+					})
+				}
+				synctest.Wait()
+				for began := time.Now(); time.Since(began) < ms(170) && rng.IntN(4) > 0; { // a permit comes in 476 ms at the earliest
+					change()
+				}
+				cancel()
+				waits.Wait()
+				if got, want := r.Tokens(), twin.Tokens(); got != want {
+					t.Fatalf("seed %d: %v permits, want %v", seed, got, want)
+				}
+			}
+		})
+	}
+}
+
+// What others have reserved behind one who waits keeps its time, and so does what comes after.
+func TestGivingUpInLineLeavesTheReservationsOfOthersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRate(t, 1, 1)
+		r.Allow()
+		ctx, cancel := context.WithCancel(t.Context())
+		over, wait := waits(ctx, r, 1)
+		if d := r.Reserve(1).Delay(); d != 2*time.Second {
+			t.Errorf("reserved behind it for in %v, want 2s", d)
+		}
+		if err := r.SetRate(2); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if wait(); over[0] != -1 {
+			t.Errorf("the wait was over after %v", over[0])
+		}
+		if d := r.Reserve(1).Delay(); d != 2500*time.Millisecond {
+			t.Errorf("the next is reserved for in %v, want half a second after the one before, 2.5s", d)
 		}
 	})
 }

@@ -85,7 +85,7 @@ func (r *Rate) stand(ctx context.Context, n int) (v RateReservation, err error) 
 	// a while does, or that the process stood still, for what came back meanwhile
 	// may be more than the bucket holds.
 	now := max(came, r.line.free, r.time.now()-lateness)
-	v = r.reserve(now, n)
+	v = r.reserveInTurn(now, n)
 	use := now + v.delay
 	switch {
 	case !v.OK(): // the limit was changed
@@ -95,9 +95,8 @@ func (r *Rate) stand(ctx context.Context, n int) (v RateReservation, err error) 
 	case !sleep(ctx, use-r.time.now()):
 		err = endOf(ctx)
 	}
-	if err != nil {
-		v.Cancel()
-		use = r.time.now()
+	if r.leaveTurn(err == nil); err != nil {
+		v, use = RateReservation{}, r.time.now()
 	}
 	r.line.free = use
 	<-r.line.turn
