@@ -54,7 +54,8 @@ const maxHost = 1024
 // A *Governor that Get returned is good for as long as the Group is: what is submitted
 // through it after an eviction, or told to its Learn, Clear, Pause, Resume and
 // SetMaxQueue, or asked of its Export, goes to the governor that the host has then,
-// which is made if need be.
+// which is made if need be. Where MaxHosts are in use, so that there can be none, what is
+// submitted fails with ErrTooManyHosts, and what is told is lost.
 // For the rest it is a closed governor: its listeners have heard Closed, its Stats are
 // those of its end. One that was closed by hand is replaced when it has ended.
 //
@@ -153,6 +154,25 @@ func (g *Group[S, C]) Get(host string) (*Governor[S, C], error) {
 			g.recent.push(m)
 			g.mu.Unlock()
 			return gov, nil
+		}
+	}
+}
+
+// there returns the governor that host has, nil when it has none.
+func (g *Group[S, C]) there(host string) *Governor[S, C] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		switch m := g.hosts[host]; {
+		case m == nil || m.making == nil && (m.gov == nil || m.gov.over()):
+			return nil
+		case m.making == nil:
+			return m.gov
+		default:
+			making := m.making
+			g.mu.Unlock()
+			<-making.done
+			g.mu.Lock()
 		}
 	}
 }

@@ -102,3 +102,47 @@ func TestTheNextGovernorKnowsWhatTheVendorSaidIsLeft(t *testing.T) {
 		call(t, get(t, g, "a"), sleep(0))
 	})
 }
+
+// While a Group is shut down, what still waits hears what is said through a handle whose own
+// governor was evicted before, as it hears what is said through its own.
+func TestWhatIsSaidThroughAnEvictedGovernorReachesTheOneThatIsShutDown(t *testing.T) {
+	for name, say := range map[string]func(h *governor.Plain){
+		"Resume": func(h *governor.Plain) {
+			h.Pause()
+			time.AfterFunc(time.Second, h.Resume)
+		},
+		"Clear": func(h *governor.Plain) {
+			h.Learn(throttle.Signal{Delay: time.Minute})
+			time.AfterFunc(time.Second, func() { h.Clear(throttle.Scope{}) })
+		},
+		"Learn": func(h *governor.Plain) {
+			h.Pause()
+			time.AfterFunc(time.Second/2, func() {
+				h.Learn(throttle.Signal{Delay: time.Second / 2})
+				h.Resume()
+			})
+		},
+	} {
+		for _, whose := range []func(*testing.T, *plainGroup) *governor.Plain{
+			func(t *testing.T, g *plainGroup) *governor.Plain { return get(t, g, "a") },
+			evicted,
+		} {
+			inGroup(t, nil, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+				h := whose(t, g)
+				began := time.Now()
+				say(h)
+				r := governor.Submit(t.Context(), h, "", governor.Func(func(context.Context) (time.Duration, error) {
+					return time.Since(began), nil
+				}))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute/2)
+				defer cancel()
+				if err := g.Shutdown(ctx); err != nil {
+					t.Errorf("%s: Shutdown: %v", name, err)
+				}
+				if at, err := r.Result(t.Context()); err != nil || at != time.Second {
+					t.Errorf("%s: started after %v, %v, want 1s", name, at, err)
+				}
+			})
+		}
+	}
+}

@@ -9,8 +9,12 @@ func (g *Governor[S, C]) live(fn func(*core)) {
 		if g.group == nil || !g.wasEvicted() {
 			return
 		}
-		next, err := g.successor()
-		if err != nil {
+		m := g.group.of.(*membership[S, C])
+		next, err := m.group.Get(m.host)
+		if err == ErrClosed {
+			next = m.group.there(m.host) // it may be shut down, and what still waits there is to hear of this
+		}
+		if next == nil {
 			return
 		}
 		g = next
