@@ -76,6 +76,7 @@ type Adaptive struct {
 
 	model model
 	told  *told // nil until the vendor has said something
+	takes lately
 	pause pause // by a Shared
 }
 
@@ -175,6 +176,7 @@ func (a *Adaptive) Take(now time.Time, key string, n int) {
 	if t := a.at(now); n >= 1 {
 		a.model.take(t, float64(n))
 		a.told.take(t, float64(n))
+		a.takes.note(t, float64(n))
 	}
 }
 
@@ -186,6 +188,7 @@ func (a *Adaptive) Lax() bool { return a.told == nil && a.pause.until <= a.last 
 func (a *Adaptive) Passed(now time.Time, key string, n int) {
 	if t := a.at(now); n >= 1 {
 		a.model.passed(t, float64(n))
+		a.takes.note(t, float64(n))
 	}
 }
 
@@ -227,10 +230,11 @@ func (a *Adaptive) Told(now, sent time.Time, q throttle.Quota) {
 	}
 	if !q.Reset.IsZero() {
 		if a.told == nil {
-			a.told = &told{lately: lately{taken: make([]stamp, stamps)}}
+			a.told = new(told)
+			a.takes.room(stamps)
 		}
 		// By the wall clock of now, if Reset has no other: it may have been set.
-		a.told.hear(t, a.seconds(sent), q, t+q.Reset.Sub(now).Seconds())
+		a.told.hear(t, a.takes.since(a.seconds(sent)), q, t+q.Reset.Sub(now).Seconds())
 	}
 }
 

@@ -27,16 +27,18 @@ type Learned struct {
 }
 
 // trust is how old what was learned may be to be used as it is, and forgotten how
-// old to be of no use.
+// old to be of no use. mostBurst is the most of a Learned.Burst.
 const (
 	trust     = time.Hour
 	forgotten = 30 * 24 * time.Hour
+	mostBurst = 1e9
 )
 
 // Export returns what has been learned so far.
 func (a *Adaptive) Export(now time.Time) Learned {
 	a.at(now)
 	l := a.model.export()
+	l.Burst, l.Pause = min(l.Burst, mostBurst), min(l.Pause, forgotten) // as Import takes them
 	l.Window, l.When = a.cfg.Window, now
 	return l
 }
@@ -57,7 +59,7 @@ func (a *Adaptive) Import(now time.Time, l Learned) error {
 	switch {
 	case !(l.Rate >= 0 && l.Rate <= 1e9): // nor NaN
 		return bad("Rate", l.Rate)
-	case !(l.Burst >= 0 && l.Burst <= 1e9):
+	case !(l.Burst >= 0 && l.Burst <= mostBurst):
 		return bad("Burst", l.Burst)
 	case l.Pause < 0 || l.Pause > forgotten:
 		return invalidf("Learned.Pause is %v, want 0 up to 30 days", l.Pause)
@@ -123,8 +125,12 @@ func (w *windowed) restore(t float64, l Learned, sure float64) {
 	was := min(max(l.Rate*w.window, w.least), w.most)
 	w.pause = l.Pause.Seconds()
 	switch w.quota = max(was*sure, w.least); {
-	case sure == 0:
+	case sure == 0: // as a Start, even if there was none to grow from
 		w.quota = max(was/2, w.least)
+		if w.ceiling = w.quota; w.quota < w.most {
+			w.search.at = 0
+			w.startGrowth(t, growing)
+		}
 	case sure == 1:
 		w.ceiling = was / (1 - margin)
 		w.stand(t)

@@ -10,7 +10,6 @@ import (
 // told is what a vendor said is left of its quotas.
 type told struct {
 	windows []toldWindow // at most mostTold
-	lately
 }
 
 // toldWindow is one of them.
@@ -28,29 +27,33 @@ type toldOf struct {
 	window time.Duration
 }
 
-// lately are the last takes, a ring: those that an answer cannot know of are
-// subtracted from what it says.
+// lately are the takes of late, oldest first: those that an answer cannot know of are
+// subtracted from what it says. Where there are too many, older ones are made one that
+// counts as late as the latest of them. So none is forgotten, and too many are subtracted
+// by no more than a part of those that are, an eighth while that is enough to make room.
 type lately struct {
-	taken []stamp
-	next  int
+	taken []stamp // its capacity is how many there may be; 0: fewStamps
 }
 
 type stamp struct{ at, n float64 }
 
 const (
-	stamps   = 256
-	mostTold = 8 // of one limit: names come from the vendor
+	fewStamps = 32  // as long as nothing was told
+	stamps    = 256 // then
+	mostTold  = 8   // of one limit: names come from the vendor
 )
 
 // sameReset is how far the ends that a vendor tells of one window may be apart, in
 // seconds: headers have whole ones, and clocks differ.
 const sameReset = 1.5
 
-func (o *told) hear(t, sent float64, q throttle.Quota, reset float64) {
+// hear takes what was said. since is what was taken after the call was sent that was
+// answered.
+func (o *told) hear(t, since float64, q throttle.Quota, reset float64) {
 	which := toldOf{q.Name, q.Window}
 	said := reset > t && q.Remaining >= 0
 	if said || len(o.windows) < mostTold || slices.ContainsFunc(o.windows, func(w toldWindow) bool { return w.which == which }) {
-		o.of(which).hear(t, q, reset, float64(q.Remaining)-o.since(sent))
+		o.of(which).hear(t, q, reset, float64(q.Remaining)-since)
 	}
 }
 
@@ -97,17 +100,57 @@ func (o *toldWindow) hear(t float64, q throttle.Quota, reset, left float64) {
 
 // since returns how many permits were taken after a call that was sent then.
 func (r *lately) since(sent float64) (n float64) {
-	for _, s := range r.taken {
-		if s.at > sent {
-			n += s.n
-		}
+	for i := len(r.taken) - 1; i >= 0 && r.taken[i].at > sent; i-- {
+		n += r.taken[i].n
 	}
 	return n
 }
 
 func (r *lately) note(t, n float64) {
-	r.taken[r.next] = stamp{t, n}
-	r.next = (r.next + 1) % len(r.taken)
+	if last := len(r.taken) - 1; last >= 0 && r.taken[last].at == t {
+		r.taken[last].n += n
+		return
+	}
+	if cap(r.taken) == 0 {
+		r.room(fewStamps)
+	}
+	if len(r.taken) == cap(r.taken) {
+		r.merge()
+	}
+	r.taken = append(r.taken, stamp{t, n})
+}
+
+// merge frees an eighth of the stamps at least. Those of the newer half stay as they are.
+func (r *lately) merge() {
+	most := len(r.taken)
+	begin, half := 0, most/2
+	for part := 1. / 8; begin < most/8; part *= 2 {
+		newer := 0.
+		for _, s := range r.taken[half:] {
+			newer += s.n
+		}
+		to, one := half, r.taken[half-1]
+		for i := half - 2; i >= begin; i-- {
+			s := r.taken[i]
+			if one.n+s.n <= newer*part {
+				one.n += s.n
+				continue
+			}
+			newer += one.n
+			to--
+			r.taken[to], one = one, s
+		}
+		to--
+		r.taken[to], begin = one, to
+	}
+	r.taken = append(r.taken[:0], r.taken[begin:]...)
+}
+
+// room makes room for so many stamps, eight at least.
+func (r *lately) room(most int) {
+	if cap(r.taken) < most {
+		r.taken = append(make([]stamp, 0, most), r.taken...)
+	}
 }
 
 // roll goes on to the next window when one is over: what it will hold is known when
@@ -151,7 +194,6 @@ func (o *told) take(t, n float64) {
 		w.roll(t)
 		w.left -= n
 	}
-	o.note(t, n)
 }
 
 // Remaining returns what Told has taken that is not over: of each window what is left

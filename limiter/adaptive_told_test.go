@@ -179,6 +179,103 @@ func TestAdaptiveTakesNoOtherWindowsLimitForItsOwn(t *testing.T) {
 	}
 }
 
+// What is too old to be believed, or was learned with another Window, is a Start from which
+// the rate grows, in an Adaptive that would otherwise have nothing to find out, too.
+func TestAdaptiveGrowsFromWhatIsOnlyAStart(t *testing.T) {
+	for name, l := range map[string]Learned{
+		"another Window": {Rate: 4, Window: time.Minute, When: epoch},
+		"31 days old":    {Rate: 4, Window: time.Second, When: epoch.Add(-31 * 24 * time.Hour)},
+	} {
+		a := newAdaptive(t, AdaptiveConfig{Max: 10, Window: time.Second})
+		if err := a.Import(epoch, l); err != nil {
+			t.Fatal(err)
+		}
+		if rate := a.Rate(epoch, ""); rate > 2 {
+			t.Errorf("%s: the rate is %v at first, want 2, half of what was learned", name, rate)
+		}
+		run(a, 0, 5*time.Minute)
+		if rate := a.Rate(after(5*time.Minute), ""); rate < 9.9 {
+			t.Errorf("%s: the rate is %v after five minutes without a refusal, want Max, 10", name, rate)
+		}
+	}
+}
+
+// What was taken since the call was sent that was answered is subtracted: before anything was
+// told, while everything passed, and however much it was.
+func TestAdaptiveSubtractsAllThatWasTakenSince(t *testing.T) {
+	for name, take := range map[string]func(a *Adaptive, at time.Time){
+		"taken":  func(a *Adaptive, at time.Time) { a.Take(at, "", 1) },
+		"passed": func(a *Adaptive, at time.Time) { a.Passed(at, "", 1) },
+	} {
+		for _, c := range []struct {
+			told          bool // something before
+			before, since int
+			part          float64 // of that, by which too many may be subtracted
+		}{
+			{false, 1, 9, 0}, {false, 5, 16, 0}, {false, 100, 5000, 1}, {false, 5000, 100, 1}, {false, 100_000, 10_000, 1},
+			{true, 5000, 100, 0}, {true, 100, 5000, .125}, {true, 5000, 1000, .125}, {true, 100_000, 10_000, .125},
+		} {
+			a := newAdaptive(t, AdaptiveConfig{})
+			now := epoch
+			told := func(sent time.Time, left int64) {
+				a.Told(now, sent, throttle.Quota{Limit: -1, Remaining: left, Reset: epoch.Add(time.Hour), Cost: -1})
+			}
+			tick := func() { now = now.Add(time.Millisecond); take(a, now) }
+			a.Wait(now, "", 1)
+			if c.told {
+				told(now, 1e6)
+			}
+			for range c.before {
+				tick()
+			}
+			sent := now
+			for range c.since {
+				tick()
+			}
+			const left = 40_000
+			told(sent, left)
+			n := 0
+			for ; a.Wait(now, "", 1) == 0 && n < 2*left; n++ {
+				a.Take(now, "", 1)
+			}
+			if most, least := left-c.since, left-c.since-int(c.part*float64(c.since)); n > most || n < least {
+				t.Errorf("%s, %+v: %d more pass, want %d to %d", name, c, n, least, most)
+			}
+		}
+	}
+}
+
+// Export returns what Import takes, of a vendor of a large bucket, too, and long pauses.
+func TestAdaptiveExportsWhatCanBeImported(t *testing.T) {
+	const rate, size, cost = 1e8, 5e9, 1e7
+	a := newAdaptive(t, AdaptiveConfig{Start: 1e6})
+	now, last, tokens, refused := epoch, epoch, size, 0
+	for i := 0; refused < 20 && i < 1_000_000; i++ {
+		if d := a.Wait(now, "", cost); d > 0 {
+			now = now.Add(d)
+			continue
+		}
+		a.Take(now, "", cost)
+		sent := now
+		now = now.Add(time.Millisecond)
+		tokens, last = min(size, tokens+rate*now.Sub(last).Seconds()), now
+		if tokens >= cost {
+			tokens -= cost
+			a.Accepted(now, sent, "")
+			continue
+		}
+		a.Refused(now, sent, "")
+		refused++
+		now = now.Add(time.Duration(refused*refused) * 12 * time.Hour)
+		if err := newAdaptive(t, AdaptiveConfig{}).Import(now, a.Export(now)); err != nil {
+			t.Fatalf("after refusal %d: %v", refused, err)
+		}
+	}
+	if refused < 20 {
+		t.Errorf("the vendor has refused %d times", refused)
+	}
+}
+
 func TestAdaptiveExportImport(t *testing.T) {
 	for _, w := range []world{demo, minute.with(func(w *world) { w.pace.Window = time.Minute })} {
 		w.calls = 5000

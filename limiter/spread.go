@@ -251,6 +251,6 @@ func (s *Spread) room(t float64) *spread {
 		return nil
 	}
 	k := new(spread)
-	k.windows, k.taken = k.one[:0], k.ring[:]
+	k.windows, k.taken = k.one[:0], k.ring[:0]
 	return k
 }
