@@ -193,6 +193,41 @@ func TestRestoredCooldownsAreClamped(t *testing.T) {
 	})
 }
 
+// Whatever a vendor or somebody else says, Export can be written as JSON, read and restored.
+func TestExportCanBeKeptWhateverWasLearned(t *testing.T) {
+	for _, sig := range []throttle.Signal{
+		{Until: time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC)},
+		{Until: time.Unix(1<<60, 0), Delay: -1},
+		{Kind: 200, Delay: time.Minute},
+		{Delay: math.MaxInt64},
+		{Delay: throttle.Unknown},
+	} {
+		bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+			g.Learn(sig)
+			l := g.Export()
+			text, err := json.Marshal(l)
+			if err != nil || len(l.Cooldowns) != 1 {
+				t.Fatalf("%+v: %v, %d cooldowns", sig, err, len(l.Cooldowns))
+			}
+			var back governor.Learned
+			if err := json.Unmarshal(text, &back); err != nil {
+				t.Fatalf("%+v: %v, of %s", sig, err, text)
+			}
+			for _, l := range []governor.Learned{l, back} {
+				next, err := governor.New(governor.PlainConfig{Name: "next", Restore: l})
+				if err != nil {
+					t.Errorf("%+v: %v", sig, err)
+					continue
+				}
+				if n := len(next.Stats().Cooldowns); n != 1 {
+					t.Errorf("%+v: the next governor has %d cooldowns", sig, n)
+				}
+				next.Close()
+			}
+		})
+	}
+}
+
 func TestGarbageIsNotRestored(t *testing.T) {
 	now := time.Now().Add(time.Hour)
 	cd := func(c governor.LearnedCooldown) governor.Learned {

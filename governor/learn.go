@@ -112,11 +112,17 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 	return ch.scope
 }
 
-// clamp turns what a vendor said into a delay that can be used: Unknown, or
-// MinCooldown to MaxCooldown.
+// clamp turns what a vendor said into a delay that can be used, Unknown, or MinCooldown
+// to MaxCooldown, and the rest into what Export may hand out.
 func (c *core) clamp(sig *throttle.Signal, at time.Time) (clamped bool) {
 	if !sig.Until.IsZero() {
 		sig.Delay = max(0, sig.Until.Sub(at))
+		if sig.Delay > c.maxCooldown {
+			sig.Until = at.Add(c.maxCooldown)
+		}
+	}
+	if sig.Kind > throttle.KindBilling {
+		sig.Kind, clamped = throttle.KindUnknown, true
 	}
 	switch d := sig.Delay; {
 	case d == throttle.Unknown:
