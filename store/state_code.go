@@ -209,6 +209,7 @@ func (n *member) code(c *coder) {
 		num(c, &n.leastSlots, 1<<21)
 		num(c, &n.line, huge)
 		c.flag(&n.turn)
+		c.bad = c.bad || n.leastSlots == 0 && n.line == 0 && !n.turn // nobody does: not as it is written
 	}
 	c.time(&n.granted)
 	c.time(&n.promise)
