@@ -267,7 +267,7 @@ func (g *gate) settleUp(now int64, a *attempt) {
 			used := g.owe(a, true) // for these have no rate by which it could be bounded
 			for _, l := range g.limits {
 				if !l.calls {
-					l.Limiter.Settle(t, sc[l.Per].Key, 1, used)
+					settleAt(l.Limiter, t, g.time(a.began), sc[l.Per].Key, 1, used)
 				}
 			}
 		}
@@ -291,14 +291,19 @@ func (g *gate) settleUp(now int64, a *attempt) {
 				}
 			}
 		}
-		if d, ok := l.Limiter.(limiter.Dated); ok && u < cost {
-			d.SettleAt(t, g.time(a.taken), key, cost, u)
-		} else {
-			l.Limiter.Settle(t, key, cost, u)
-		}
+		settleAt(l.Limiter, t, g.time(a.taken), key, cost, u)
 		if l.releases {
 			l.Limiter.(limiter.Releaser).Release(t, key, u)
 		}
+	}
+}
+
+// settleAt says when the take was made that cost less where that is of use.
+func settleAt(l limiter.Limiter, now, taken time.Time, key string, n, used int) {
+	if d, ok := l.(limiter.Dated); ok && used < n {
+		d.SettleAt(now, taken, key, n, used)
+	} else {
+		l.Settle(now, key, n, used)
 	}
 }
 

@@ -49,10 +49,10 @@ type AdaptiveConfig struct {
 // among them: that waits until so many have come back, instead of for ever. What
 // it learned lies 30 to 50 pauses in the past when it asks for more.
 //
-// With a Window it lets through at most Rate*Window permits in any Window, or a
-// take that is larger alone in one, and asks for more every 20 to 100 windows, with
-// calls that it sends alone: it first lets the others be answered, going by how
-// long accepted calls took lately, and lets nothing follow in the time that a
+// With a Window it lets through at most Rate*Window permits in any Window, not counting
+// what was refused, or a take that is larger alone in one, and asks for more every 20 to
+// 100 windows, with calls that it sends alone: it first lets the others be answered, going
+// by how long accepted calls took lately, and lets nothing follow in the time that a
 // refusal takes. It needs no help from its owner for that. One Window costs 8 KiB.
 //
 // What the vendor tells of its quota, Told takes; what was learned, Export and
@@ -85,8 +85,9 @@ type model interface {
 	wait(t, n float64) float64 // seconds; 0 or less: none
 	take(t, n float64)
 	lax() bool
-	passed(t, calls float64) // of one permit each, while lax
-	settle(t, n, used float64)
+	passed(t, calls float64)        // of one permit each, while lax
+	more(t, n float64)              // by which a take has cost more
+	less(t, taken, n, used float64) // it has cost less
 	accepted(t, sent float64)
 	refused(t, sent float64)
 	perSecond() float64    // 0: everything passes
@@ -192,10 +193,24 @@ func (a *Adaptive) Passed(now time.Time, key string, n int) {
 	}
 }
 
-// Settle corrects the cost of permits taken before. What it gives back shortens
-// the wait of those who wait now.
+// Settle charges now what an earlier take has cost more than n. It gives nothing back:
+// it is not told which take cost less, and has to suppose one of long ago. SettleAt is.
 func (a *Adaptive) Settle(now time.Time, key string, n, used int) {
-	a.model.settle(a.at(now), float64(max(0, n)), float64(max(0, used)))
+	if t := a.at(now); used > max(0, n) {
+		a.model.more(t, float64(used)-float64(max(0, n)))
+	}
+}
+
+// SettleAt is Settle for a take that was made at taken. With a Window, what it cost less
+// is given back as long as it counts. Without one, only of the last take: after another
+// one, what is left of an earlier one has come back already, but for 3 ms. What is given
+// back shortens the wait of those who wait now.
+func (a *Adaptive) SettleAt(now, taken time.Time, key string, n, used int) {
+	if used >= n {
+		a.Settle(now, key, n, used)
+		return
+	}
+	a.model.less(a.at(now), a.seconds(taken), float64(n), float64(max(0, used)))
 }
 
 // Accepted is told that the vendor has accepted a call.

@@ -7,12 +7,16 @@ import "math"
 type bucketed struct {
 	min, max float64
 
-	rate float64 // permits per second; 0: everything passes
-	full float64 // when the catching up would be complete
+	rate   float64 // permits per second; 0: everything passes
+	full   float64 // when the catching up would be complete
+	latest latest
 
 	limits limited
 	learn  learned
 }
+
+// latest is the last take: of n permits, when so many were missing.
+type latest struct{ at, n, missing float64 }
 
 // catchUp is how late, in seconds, an owner may come without losing permits.
 // Timers are 1 to 2 ms late. More would let more calls through at once when the
@@ -59,26 +63,34 @@ func (p *bucketed) take(t, n float64) {
 	if p.rate == 0 {
 		return
 	}
-	cost := n / p.rate
-	// Of more than can be saved up the rest has been waited for beforehand, so
-	// that it is not owed now.
-	p.full = max(p.full, t-max(0, cost-p.ahead())) + cost
+	p.latest = latest{at: t, n: n, missing: (p.full - t) * p.rate}
+	p.full = t + p.missing(p.latest.missing, n)/p.rate
 	if busy {
-		p.grow(t, cost)
+		p.grow(t, n/p.rate)
 	}
 }
 
-// settle shortens the wait of those who wait now; what has passed is past.
-func (p *bucketed) settle(t, n, used float64) {
-	more := used - n
-	p.learn.permits = max(0, p.learn.permits+more)
-	if p.rate == 0 {
-		return
+// missing returns how many permits there are less than can be saved up, after a take of n
+// before which there were m less; m below 0 is time in which nothing was taken. Of more
+// than can be saved up the rest has been waited for beforehand, so that it is not owed.
+func (p *bucketed) missing(m, n float64) float64 { return max(m+n, min(n, p.ahead()*p.rate)) }
+
+func (p *bucketed) more(t, n float64) {
+	p.learn.permits += n
+	if p.rate > 0 {
+		p.full = max(p.full, t) + n/p.rate
 	}
-	if more > 0 {
-		p.full = max(p.full, t) + more/p.rate
-	} else if p.full > t {
-		p.full = max(t, p.full+more/p.rate)
+}
+
+// less: of a take before the last, what the takes after it did not themselves make up is at
+// most what an owner that is late may catch up on.
+func (p *bucketed) less(t, taken, n, used float64) {
+	if taken >= p.learn.from {
+		p.learn.permits = max(0, p.learn.permits-(n-used))
+	}
+	if l := &p.latest; p.rate > 0 && taken == l.at && n == l.n {
+		p.full -= (p.missing(l.missing, n) - p.missing(l.missing, used)) / p.rate
+		l.n = used
 	}
 }
 

@@ -45,7 +45,7 @@ func (y *tally) add(n float64) {
 	y.sum += n
 }
 
-// drop forgets one call of n permits that was sent then.
+// drop forgets n permits of a call that was sent then.
 func (y *tally) drop(sent, n float64) {
 	number := int64(sent / y.segment)
 	if number <= y.last-inTally || number > y.last {
@@ -56,18 +56,6 @@ func (y *tally) drop(sent, n float64) {
 	*c -= uint32(n)
 	if number > y.last-inWindow {
 		y.sum -= n
-	}
-}
-
-// giveBack forgets n permits, the oldest first: whichever it should have been, the
-// count is then never less than what the window holds.
-func (y *tally) giveBack(n float64) {
-	for number := y.last - inWindow + 1; number <= y.last && n > 0; number++ {
-		c := y.of(number)
-		k := min(n, float64(*c))
-		*c -= uint32(k)
-		y.sum -= k
-		n -= k
 	}
 }
 

@@ -504,11 +504,11 @@ func TestAdaptiveSettleInAWindow(t *testing.T) {
 	if d := a.Wait(after(500*time.Millisecond), "", 1); d < 500*time.Millisecond || d > 510*time.Millisecond {
 		t.Errorf("Wait = %v after the whole quota, want the rest of the window", d)
 	}
-	a.Settle(after(500*time.Millisecond), "", 10, 9)
+	a.SettleAt(after(500*time.Millisecond), epoch, "", 10, 9)
 	if d := a.Wait(after(500*time.Millisecond), "", 1); d != 0 {
 		t.Errorf("Wait = %v after one was given back, want none", d)
 	}
-	a.Settle(after(500*time.Millisecond), "", math.MaxInt, 0)
+	a.SettleAt(after(500*time.Millisecond), epoch, "", math.MaxInt, 0)
 	if d := a.Wait(after(500*time.Millisecond), "", 10); d != 0 {
 		t.Errorf("Wait = %v after all was given back, want none", d)
 	}

@@ -158,13 +158,14 @@ func (w *windowed) resume(t float64) {
 	}
 }
 
-func (w *windowed) settle(t, n, used float64) {
+func (w *windowed) more(t, n float64) {
 	w.tally.advance(t)
-	if used > n {
-		w.tally.add(used - n)
-	} else {
-		w.tally.giveBack(n - used)
-	}
+	w.tally.add(n)
+}
+
+func (w *windowed) less(t, taken, n, used float64) {
+	w.tally.advance(t)
+	w.tally.drop(taken, n-used)
 }
 
 // grow raises the quota after a take of n that was kept back, as long as something

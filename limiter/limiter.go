@@ -84,8 +84,8 @@ type Lax interface {
 }
 
 // Dated is implemented by limiters that correct a take better when they are told
-// when it was made: SlidingLog, SlidingCounter, FixedWindow and Calendar, and a ByKey
-// of those. Settle has to suppose the worst take. An owner that knows calls SettleAt
+// when it was made: SlidingLog, SlidingCounter, FixedWindow, Calendar and Adaptive, and
+// a ByKey of those. Settle has to suppose the worst take. An owner that knows calls SettleAt
 // instead, where the cost is less than what was taken.
 type Dated interface {
 	Limiter
