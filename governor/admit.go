@@ -327,6 +327,32 @@ func (g *gate) tell(t time.Time, sc *scopes, n int) {
 		n += int(all - g.charged - g.passed)
 		g.passed = all - g.charged
 	}
+	known := min(n, g.ahead)
+	g.ahead -= known
+	g.pass(t, sc, n-known)
+}
+
+// tellAhead tells limits that are lax, and are about to hear what a's answer says is left,
+// of the calls under way that started after a did: the vendor may not have counted them.
+// One that starts or ends just now may be missed, or told of twice. The caller holds mu.
+func (g *gate) tellAhead(t time.Time, sc *scopes, a *attempt) {
+	n := 0
+	for b := range a.core.attempts.all {
+		if b != a && b.granted >= a.began && !b.charged && !b.opening {
+			n++
+		}
+	}
+	for in := range g.cells.running {
+		if in != a.life.in && !in.waits() && in.began >= a.began {
+			n++
+		}
+	}
+	g.ahead += n
+	g.pass(t, sc, n)
+}
+
+// pass tells the limits of n calls that passed them unasked. The caller holds mu.
+func (g *gate) pass(t time.Time, sc *scopes, n int) {
 	if n == 0 {
 		return
 	}

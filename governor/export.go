@@ -10,8 +10,8 @@ import (
 )
 
 // Learned is what a governor has learned from its vendor: a value to keep over a
-// restart, as JSON or otherwise. In JSON durations are nanoseconds. The times are
-// those of the wall clock.
+// restart, as JSON or otherwise. In JSON durations are nanoseconds, and a scope whose key
+// is not UTF-8 becomes another one. The times are those of the wall clock.
 type Learned struct {
 	When      time.Time         `json:"when,omitzero"` // of the Export
 	Cooldowns []LearnedCooldown `json:"cooldowns,omitempty"`

@@ -60,6 +60,7 @@ type gate struct {
 	alone    *limiter.Bucket             // the only limit, and the Host's; nil: there are others, or it is no such one
 	cells    *cells                      // of inline calls
 	passed   uint64                      // how many of their calls the limits have been told of
+	ahead    int                         // how many calls the limits have been told of that have not ended
 	charged  uint64                      // how many of their calls took from the limits
 	paused   bool                        // by hand; hold is set then
 	observe  bool                        // Config.Observe: nothing is kept back

@@ -215,6 +215,9 @@ func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (change
 	t, sent := g.time(now), g.time(a.began)
 	sc := a.scopes()
 	g.tell(t, &sc, 0)
+	if g.lax.Load() && !q.Reset.IsZero() { // with which they are so no more
+		g.tellAhead(t, &sc, a)
+	}
 	defer g.relax()
 	for _, l := range g.limits {
 		if l.Per != q.Scope.Level || l.unit != q.Unit {

@@ -300,6 +300,47 @@ func TestLimitsForgetWhatACooldownWasToldBy(t *testing.T) {
 	})
 }
 
+// The first answer about a quota does not know of the calls that started after the one it
+// answers, which nobody had counted while everything passed.
+func TestFirstReportedRemainingCountsWhatIsUnderWay(t *testing.T) {
+	for name, start := range map[string]func(*governor.Plain, func(context.Context, struct{}) (int, error)){
+		"Submit": func(g *governor.Plain, fn func(context.Context, struct{}) (int, error)) {
+			governor.Submit(context.Background(), g, "", fn)
+		},
+		"Do": func(g *governor.Plain, fn func(context.Context, struct{}) (int, error)) {
+			go governor.Do(context.Background(), g, "", fn)
+		},
+	} {
+		for _, takes := range []time.Duration{300 * time.Millisecond, 30 * time.Second} {
+			bubble(t, func(c *governor.PlainConfig) { c.Workers = 1000 }, func(t *testing.T, g *governor.Plain) {
+				var since atomic.Int32
+				reset := time.Now().Add(time.Minute)
+				longer := governor.Func(func(context.Context) (int, error) { since.Add(1); time.Sleep(takes); return 0, nil })
+				for range 10 {
+					start(g, sleep(200*time.Millisecond)) // which the vendor counts, too
+					synctest.Wait()
+				}
+				time.Sleep(time.Millisecond)
+				start(g, saying(100*time.Millisecond, throttle.Quota{Limit: -1, Remaining: 60, Reset: reset, Cost: -1}))
+				for range 50 {
+					time.Sleep(time.Microsecond)
+					start(g, longer)
+				}
+				time.Sleep(150 * time.Millisecond) // what was on its way has not ended
+				for range 200 {
+					start(g, longer)
+					synctest.Wait()
+				}
+				time.Sleep(50 * time.Second)
+				if n := since.Load(); n != 60 {
+					t.Errorf("%s, calls of %v: %d before the reset, want 60, as the answer to the one before them said", name, takes, n)
+				}
+				g.Close()
+			})
+		}
+	}
+}
+
 func TestReportedRemainingHoldsTheAdaptiveUntilReset(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
 		start := time.Now()
