@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -106,4 +107,30 @@ func FuzzMetadata(f *testing.F) {
 			t.Fatalf("%s became %s", said, twice)
 		}
 	})
+}
+
+// That there is no metadata for a circuit breaker, or still the same, is no change of it.
+func TestACircuitBreakerThatNobodyChangesGoesOnCounting(t *testing.T) {
+	for _, put := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p, err := registry.NewPermits(registry.PermitsConfig{})
+			require.NoError(t, err)
+			defer p.Close()
+			const key = "circuitbreaker:x"
+			if put {
+				_, err := p.Put(t.Context(), key, []byte(`{"slidingWindowSize": 20}`), 0)
+				require.NoError(t, err)
+			}
+			failures := 0
+			for ; failures < 100; failures++ {
+				permit, err := p.Acquire(t.Context(), key, 1)
+				if err != nil {
+					break
+				}
+				permit.Release(errors.New("bad"))
+				time.Sleep(100 * time.Millisecond) // it is read anew meanwhile
+			}
+			require.Equal(t, 20, failures, "with metadata: %v", put)
+		})
+	}
 }

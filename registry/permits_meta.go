@@ -162,7 +162,7 @@ func (p *Permits) refresh(g *guarded, now time.Time) {
 		// there was no record may be older than the record that it has now.
 		if err == nil && g.version == before {
 			version := 2 * r.Version
-			if r.Version == 0 { // it was deleted
+			if r.Version == 0 && before > 0 { // it was deleted
 				version = before | 1
 			}
 			_ = g.apply(r.Value, version)
