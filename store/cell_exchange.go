@@ -118,7 +118,10 @@ func (c *cell) frozen(now int64) bool {
 
 // adrift reports whether the store does not answer and calls pass nevertheless, as far
 // as Outage lets them.
-func (c *cell) adrift() bool { return (c.s.lost || c.lost) && c.s.cfg.Outage != Closed }
+func (c *cell) adrift() bool { return c.cutOff() && c.s.cfg.Outage != Closed }
+
+// cutOff reports whether the store does not answer. Who is closed does not ask it.
+func (c *cell) cutOff() bool { return (c.s.lost || c.lost) && !c.s.closed }
 
 // probes reports whether a call is under way that is the probe of all processes.
 func (c *cell) probes() bool { return c.probing && c.probe == ProbeYours }

@@ -388,3 +388,46 @@ func TestAShareTellsOfAQuotaButNotWhatIsLeft(t *testing.T) {
 		}
 	})
 }
+
+// Nobody tells of what passes unguarded any more, nor whether the store is back.
+func TestAClosedSyncerLetsNothingPassThatIsNotGranted(t *testing.T) {
+	for _, outage := range []store.Outage{store.Closed, store.SafeShare, store.Open} {
+		synctest.Test(t, func(t *testing.T) {
+			var down atomic.Bool
+			f := &faulty{Store: memory(t), fate: func() fate {
+				if down.Load() {
+					return lost
+				}
+				return arrives
+			}}
+			cfg := store.SyncerConfig{Store: f, Outage: outage}
+			if outage == store.SafeShare {
+				cfg.Nodes = 1
+			}
+			s := syncer(t, cfg)
+			sh := share(t, s, store.Limit{Kind: store.Window, Quota: 50, Per: time.Minute})
+			slots, err := s.Slots(store.SlotsConfig{Name: "x", Max: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sh.Wait(time.Now(), "", 1)
+			time.Sleep(100 * time.Millisecond)
+			down.Store(true)
+			for range 60 {
+				sh.Wait(time.Now(), "", 1)
+				slots.Wait(time.Now(), "", 1)
+				time.Sleep(time.Second)
+			}
+			if passes := sh.Wait(time.Now(), "", 1) == 0; passes != (outage != store.Closed) {
+				t.Errorf("%v: in an outage something passes: %v", outage, passes)
+			}
+			s.Close()
+			if sh.Wait(time.Now(), "", 1) == 0 {
+				t.Errorf("%v: a Share of a closed Syncer lets something pass", outage)
+			}
+			if slots.Wait(time.Now(), "", 1) == 0 {
+				t.Errorf("%v: Slots of a closed Syncer let something pass", outage)
+			}
+		})
+	}
+}

@@ -82,10 +82,10 @@ const (
 // unleased says how n permits may pass that were not granted, or how long it is
 // until they may.
 func (c *cell) unleased(now time.Time, n int) (how pass, wait time.Duration) {
-	if (c.s.lost || c.lost) && c.s.cfg.Outage == Open {
+	if c.cutOff() && c.s.cfg.Outage == Open {
 		return byOpen, 0
 	}
-	if len(c.own) == 0 || c.nodes > c.s.cfg.Nodes {
+	if len(c.own) == 0 || c.s.closed || c.nodes > c.s.cfg.Nodes {
 		return shut, limiter.Never
 	}
 	for _, l := range c.own {

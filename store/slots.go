@@ -164,6 +164,7 @@ func (l *Slots) wait(key string, n int) time.Duration {
 		}
 		c = s.cell(KeyFor(l.name, "slots", throttle.Scope{Level: l.per, Key: key}.String()))
 		c.slots, c.name = l.slotting, key
+		c.allowed = min(c.allowed, l.most) // of Slots before these
 		l.keys[key] = c
 	}
 	t := s.now()
@@ -204,7 +205,7 @@ func (l *Slots) take(key string, n int) {
 // openly reports whether n slots more may be used since the store does not answer, and
 // Outage is Open: as many in each process as there may be in all.
 func (c *cell) openly(n int64) bool {
-	return (c.s.lost || c.lost) && c.s.cfg.Outage == Open && c.inUse+n <= c.slots.most
+	return c.cutOff() && c.s.cfg.Outage == Open && c.inUse+n <= c.slots.most
 }
 
 // Release gives n slots of key back.

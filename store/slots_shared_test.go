@@ -47,3 +47,33 @@ func TestNoSlotIsStranded(t *testing.T) {
 		})
 	}
 }
+
+// What was given under an earlier Max is no more than the one that counts now.
+func TestSlotsMadeAnewWithASmallerMaxKeepToIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		atOnce := func(most int) (n int) {
+			l, err := s.Slots(store.SlotsConfig{Name: "acme", Max: most})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			for range 100 {
+				for l.Claim(time.Now(), "", 1) == 0 {
+					n++
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			for range n {
+				l.Release(time.Now(), "", 1)
+			}
+			return n
+		}
+		for _, most := range []int{10, 2, 7} {
+			if n := atOnce(most); n != most {
+				t.Errorf("%d slots are taken of a Max of %d", n, most)
+			}
+		}
+	})
+}
