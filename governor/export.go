@@ -76,6 +76,18 @@ func (g *gate) export(now int64) Learned {
 	return l
 }
 
+// cooling returns an event for each scope that is.
+func (g *gate) cooling(now int64) (all []event.Event) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, st := range g.table {
+		if st.phase == cooling && st.until > now {
+			all = append(all, event.Event{Kind: event.Cooling, Time: g.time(st.said), Scope: st.key.String(), Until: g.time(st.until), Source: st.signal.Source})
+		}
+	}
+	return all
+}
+
 // remember checks l, has the limits go on with their rates, and keeps the
 // cooldowns for resume.
 func (s *settings) remember(l Learned, now time.Time) error {

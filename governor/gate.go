@@ -130,7 +130,7 @@ func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.
 // set moves st's end to until, if that is later or if it is not cooling.
 func (g *gate) set(st *scope, now, until int64, sig throttle.Signal, fresh bool) change {
 	c := change{scope: st.key, kind: event.Cooling, until: until, fresh: fresh}
-	st.heard = g.seq.Load()
+	st.heard, st.said = g.seq.Load(), now
 	if fresh {
 		st.learned, st.began = st.heard, now
 	} else if st.phase == cooling {

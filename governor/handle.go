@@ -47,6 +47,10 @@ type Handle interface {
 	// quota is forgotten. It returns when that is done.
 	Clear(throttle.Scope)
 
+	// ClearBefore is Clear by the word of somebody who knew of nothing that was heard
+	// since at: what was learned of the scope then, or later, stays.
+	ClearBefore(sc throttle.Scope, at time.Time)
+
 	// Pause suspends starts: when it has returned, nothing starts. What runs
 	// goes on, what is submitted waits.
 	Pause()
@@ -114,14 +118,20 @@ func (c *core) Learn(sig throttle.Signal) {
 }
 
 // Clear ends the cooldown of a scope, as Handle says.
-func (c *core) Clear(sc throttle.Scope) {
+func (c *core) Clear(sc throttle.Scope) { c.clear(sc, forever) }
+
+// ClearBefore ends an earlier cooldown of a scope, as Handle says.
+func (c *core) ClearBefore(sc throttle.Scope, at time.Time) { c.clear(sc, c.gate.ns(at)) }
+
+// clear ends what was learned of sc before at.
+func (c *core) clear(sc throttle.Scope, at int64) {
 	if sc.Level == throttle.Host {
 		sc.Key = ""
 	}
 	c.ask(func() {
 		c.retime.Store(true)
-		if c.gate.clear(c.now(), sc) {
-			c.emit(event.Event{Kind: event.Cleared, Scope: sc.String()})
+		if now := c.now(); c.gate.clear(now, sc, at) {
+			c.emit(event.Event{Kind: event.Cleared, Time: c.gate.time(now), Scope: sc.String()})
 		}
 	})
 }

@@ -1,6 +1,10 @@
 package governor
 
-import "github.com/flyball-go/flyball/throttle"
+import (
+	"time"
+
+	"github.com/flyball-go/flyball/throttle"
+)
 
 // live calls fn with the governor's core, until one was not evicted meanwhile.
 func (g *Governor[S, C]) live(fn func(*core)) {
@@ -26,6 +30,11 @@ func (g *Governor[S, C]) Learn(sig throttle.Signal) { g.live(func(c *core) { c.L
 
 // Clear ends the cooldown of a scope, as Handle says.
 func (g *Governor[S, C]) Clear(sc throttle.Scope) { g.live(func(c *core) { c.Clear(sc) }) }
+
+// ClearBefore ends an earlier cooldown of a scope, as Handle says.
+func (g *Governor[S, C]) ClearBefore(sc throttle.Scope, at time.Time) {
+	g.live(func(c *core) { c.ClearBefore(sc, at) })
+}
 
 // Pause suspends starts, as Handle says.
 func (g *Governor[S, C]) Pause() { g.live((*core).Pause) }

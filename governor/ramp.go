@@ -195,15 +195,18 @@ func (g *gate) end(st *scope) {
 // clear ends the cooldown of sc, whatever its phase, and reports whether there
 // was one. What limits were told of sc's quota is forgotten. Only the actor calls
 // it.
-func (g *gate) clear(now int64, sc throttle.Scope) bool {
+func (g *gate) clear(now int64, sc throttle.Scope, at int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	st := g.table[sc]
+	if st != nil && st.said >= at {
+		return false
+	}
 	for _, l := range g.limits {
 		if learner, ok := l.Limiter.(limiter.Learner); ok && l.Per == sc.Level {
 			learner.Forget(g.time(now), sc.Key)
 		}
 	}
-	st := g.table[sc]
 	if st == nil {
 		return false
 	}

@@ -146,7 +146,7 @@ func (c *core) tell(a *attempt, quotas []throttle.Quota, refused bool) {
 		if changed, cleared := c.gate.told(now, a, q, fresh); changed {
 			wake = true
 			if cleared {
-				c.emit(event.Event{Kind: event.Cleared, Request: a.r.seq, Attempt: a.n, Scope: q.Scope.String(), Source: q.Name})
+				c.emit(event.Event{Kind: event.Cleared, Time: at, Request: a.r.seq, Attempt: a.n, Scope: q.Scope.String(), Source: q.Name})
 			}
 		}
 	}

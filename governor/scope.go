@@ -32,6 +32,7 @@ type scope struct {
 	// no new episode.
 	learned uint64
 	heard   uint64        // the last start before its latest signal was received
+	said    int64         // receipt of that
 	guesses int           // steps of the guess schedule taken since the last success
 	prev    time.Duration // the last guess
 	prior   time.Duration // the one before it

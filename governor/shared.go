@@ -23,6 +23,9 @@ type sharer struct{ *core }
 // Tell passes on what the store tells.
 func (s sharer) Tell(e event.Event) { s.emit(e) }
 
+// Cooling returns the last events of what is cooling, for those that hear no more of it.
+func (s sharer) Cooling() []event.Event { return s.gate.cooling(s.now()) }
+
 // share has the limits that are a Quota, those of one level and unit together,
 // granted by a store. Without one of calls for the Host there is a gate for what
 // follows its cooldowns.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -184,7 +185,8 @@ func (f *Follower) ring(ctx context.Context) {
 	const scope = "changed"
 	_ = safely("the Store", func() error {
 		_, err := f.cfg.Store.Exchange(ctx, store.NewNode(), []store.Item{{
-			Key: f.bell, Seq: 1, Clear: []string{scope}, Cool: []store.Cool{{Scope: scope, For: time.Millisecond}}, Bye: true,
+			Key: f.bell, Seq: 1, Clear: []store.Cleared{{Scope: scope, Gen: math.MaxUint64}},
+			Cool: []store.Cool{{Scope: scope, For: time.Millisecond}}, Bye: true,
 		}})
 		return err
 	})

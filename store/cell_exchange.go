@@ -175,8 +175,8 @@ func (c *cell) alone(now int64, err error) (after []func()) {
 	return append(c.wake(), func() { c.s.tell(slog.LevelWarn, event.StoreLost, name, c.s.cfg.Outage.String()+" for "+c.key, err) })
 }
 
-// answered takes an answer to it.
-func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
+// answered takes an answer to it. news is what tells governors of their cooldowns.
+func (c *cell) answered(it *Item, a *Answer, sent, now int64) (news, after []func()) {
 	c.pause = 0
 	if c.lost {
 		c.lost = false
@@ -187,13 +187,13 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 	if a.Stale {
 		c.fresh = -1
 		c.unsaid(now)
-		return after
+		return news, after
 	}
 	c.pending = nil
 	if !a.sane(it) { // it was executed, perhaps
 		c.fresh = -1
 		c.rest(now)
-		return after
+		return news, after
 	}
 	c.fresh = c.begun
 	if c.epoch != "" && a.Epoch != c.epoch {
@@ -263,12 +263,13 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (after []func()) {
 		}
 	}
 	if c.member != nil {
-		after = append(after, c.member.hear(a, sent, now)...)
+		news = c.member.hear(it, a, c.begun, sent, now)
+		c.member.part()
 	}
 	if a.Granted > 0 || was != c.frozen(now) || c.slots != nil && c.fits() {
 		after = append(after, c.wake()...)
 	}
-	return after
+	return news, after
 }
 
 // spoils is what follows a grant that had ended when it came; what logs, once, that

@@ -56,8 +56,8 @@ func (it *Item) check() error {
 			return err
 		}
 	}
-	for _, s := range it.Clear {
-		if err := checkCooldown(s, 0, 0); err != nil {
+	for _, c := range it.Clear {
+		if err := checkCooldown(c.Scope, 0, 0); err != nil {
 			return err
 		}
 	}

@@ -52,8 +52,10 @@ type Item struct {
 	// Gen that is not less, does nothing. Up to 16.
 	Known []Cooldown
 
-	// Clear ends the cooldowns of scopes, as an operator asked. Up to 16.
-	Clear []string
+	// Clear ends cooldowns of scopes, as an operator asked, or the vendor's word that there
+	// is quota again. It does nothing in another Epoch than the node's, if that has heard of
+	// one. Up to 16.
+	Clear []Cleared
 
 	// Seen is the largest Gen that the node was told in this Epoch: the answer has
 	// the cooldowns that are newer.
@@ -85,6 +87,12 @@ type Item struct {
 type Cool struct {
 	Scope string        // up to 256 bytes
 	For   time.Duration // more than 0; a store cuts it to MaxCool
+}
+
+// Cleared is what the node knew of a scope when its cooldown was ended.
+type Cleared struct {
+	Scope string
+	Gen   uint64 // a cooldown with a larger one is newer, and stays
 }
 
 // MaxCool is the longest cooldown that a store keeps.

@@ -12,17 +12,23 @@ import (
 
 // Governor is what a Syncer needs of one: every governor.Handle is one. One that has a
 // method Tell(event.Event), too, gets the events StoreLost and StoreBack by it, on
-// goroutines that others wait for.
+// goroutines that others wait for. One that has a method Cooling() []event.Event is asked
+// for the last event of each scope that is cooling when it leaves, since some may not have
+// been heard.
 type Governor interface {
 	Name() string
 	Listen(fn func(event.Event), kinds ...event.Kind) (stop func())
 	Learn(throttle.Signal)
-	Clear(throttle.Scope)
+	ClearBefore(throttle.Scope, time.Time)
 }
 
 // sharedSource is the Source of cooldowns that come from the store, which are not
 // told to it again.
-const sharedSource = "shared by "
+const (
+	sharedSource = "shared by "
+	fromGovernor = sharedSource + "another governor"
+	fromProcess  = sharedSource + "another process"
+)
 
 // link is a governor that shares its cooldowns under a cell's key. Syncer.mu guards
 // it.
@@ -30,16 +36,17 @@ type link struct {
 	c     *cell
 	gov   []Governor // of one name in this process there may be several
 	known map[string]*cooling
-	tell  map[string]int64 // until when, by scope
-	clear []string
-	again map[string]bool // scopes of which the store has lost what is known
-	long  bool            // it was logged that a scope is too long to be shared
+	tell  map[string]int64  // until when, by scope
+	clear map[string]uint64 // up to which Gen, by scope
+	again map[string]bool   // scopes of which the store has lost what is known
+	long  bool              // it was logged that a scope is too long to be shared
 }
 
 // cooling is a cooldown that is known here.
 type cooling struct {
 	until int64
 	gen   uint64
+	at    int64 // when until was heard of
 }
 
 // Join has g share its cooldowns with the governors of the same Name in all
@@ -51,27 +58,43 @@ type cooling struct {
 // The Logger is told once.
 func (s *Syncer) Join(g Governor) (leave func()) {
 	s.mu.Lock()
-	c := s.cell(KeyFor(g.Name(), throttle.Scope{}.String()))
+	c, now := s.cell(KeyFor(g.Name(), throttle.Scope{}.String())), s.now()
 	if c.member == nil {
-		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]int64)}
+		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]int64), clear: make(map[string]uint64)}
+		c.seen, c.epoch, c.fresh = 0, "", -1 // it wants to hear all
 	}
 	l := c.member
 	l.gov = append(l.gov, g)
-	l.c.seen, l.c.epoch, l.c.fresh = 0, "", -1 // it wants to hear all
-	for _, k := range l.known {
-		k.until, k.gen = 0, 0
+	var known []throttle.Signal
+	for scope, k := range l.known {
+		if k.until > now {
+			known = append(known, throttle.Signal{Scope: scopeFor(scope), Delay: time.Duration(k.until - now), Source: fromGovernor})
+		}
 	}
-	s.plan(c, s.now())
+	s.plan(c, now)
 	s.mu.Unlock()
+	for _, sig := range known {
+		g.Learn(sig)
+	}
 	stop := g.Listen(func(e event.Event) { s.heard(l, g, e) }, event.Cooling, event.Extended, event.Cleared)
 	return func() {
 		stop()
+		if last, ok := g.(interface{ Cooling() []event.Event }); ok {
+			for _, e := range last.Cooling() {
+				s.heard(l, g, e)
+			}
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l.gov = slices.DeleteFunc(l.gov, func(o Governor) bool { return o == g })
-		if len(l.gov) == 0 && c.member == l {
-			c.member = nil
-		}
+		l.part()
+	}
+}
+
+// part ends l when it has no governor any more, and has said all.
+func (l *link) part() {
+	if c := l.c; len(l.gov) == 0 && c.member == l && c.pending == nil && !l.toSay() {
+		c.member = nil
 	}
 }
 
@@ -94,27 +117,29 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		return
 	}
 	now := s.now()
-	k := l.of(scope)
+	k, at := l.of(scope), now
+	if !e.Time.IsZero() {
+		at = s.since(e.Time)
+	}
 	until := s.since(e.Until)
 	news := until > max(now, k.until)
 	if e.Kind == event.Cleared {
-		news = k.until > now // else it was cleared by us
+		news = k.until > now && at > k.at // else it was cleared by us, or is of what was before
 	}
 	if !news {
 		s.mu.Unlock()
 		return
 	}
 	tell := func(g Governor) {
-		g.Learn(throttle.Signal{Scope: scopeFor(scope), Delay: time.Duration(until - now), Source: sharedSource + "another governor"})
+		g.Learn(throttle.Signal{Scope: scopeFor(scope), Delay: time.Duration(until - now), Source: fromGovernor})
 	}
 	if e.Kind == event.Cleared {
 		k.until = 0
-		if delete(l.tell, scope); len(l.clear) < MaxScopes {
-			l.clear = append(l.clear, scope)
-		}
-		tell = func(g Governor) { g.Clear(scopeFor(scope)) }
+		delete(l.tell, scope)
+		l.ends(scope, k.gen)
+		tell = func(g Governor) { g.ClearBefore(scopeFor(scope), s.time(at)) }
 	} else {
-		k.until = until
+		k.until, k.at = until, at
 		if l.tell[scope] = until; scope == "" {
 			l.c.probe, l.c.probeEnds, l.c.probing = ProbeCooling, until, false
 		}
@@ -143,6 +168,13 @@ func (l *link) of(scope string) *cooling {
 		l.known[scope] = k
 	}
 	return k
+}
+
+// ends has the store told that scope's cooldown was ended, as it was when its Gen was gen.
+func (l *link) ends(scope string, gen uint64) {
+	if _, known := l.clear[scope]; known || len(l.clear) < MaxScopes {
+		l.clear[scope] = gen
+	}
 }
 
 // cooling reports whether any scope is, as far as is known here.
@@ -178,9 +210,13 @@ func (l *link) say(it *Item, now int64) {
 			it.Cool = append(it.Cool, Cool{scope, time.Duration(min(until-now, int64(MaxCool)))})
 		}
 	}
-	n := min(16, len(l.clear))
-	it.Clear = append(it.Clear, l.clear[:n]...)
-	l.clear = append(l.clear[:0], l.clear[n:]...)
+	for scope, gen := range l.clear {
+		if len(it.Clear) == 16 {
+			break
+		}
+		delete(l.clear, scope)
+		it.Clear = append(it.Clear, Cleared{scope, gen})
+	}
 	for scope := range l.again {
 		if len(it.Known) == 16 {
 			break
@@ -196,13 +232,14 @@ func (l *link) say(it *Item, now int64) {
 // has heard since is newer: a cooldown that has come, and one that was cleared.
 func (l *link) unsaid(it *Item, begun int64) {
 	for _, cool := range it.Cool {
-		if _, newer := l.tell[cool.Scope]; !newer && !slices.Contains(l.clear, cool.Scope) {
+		_, newer := l.tell[cool.Scope]
+		if _, ended := l.clear[cool.Scope]; !newer && !ended {
 			l.tell[cool.Scope] = begun + int64(cool.For)
 		}
 	}
-	for _, scope := range it.Clear {
-		if _, newer := l.tell[scope]; !newer && !slices.Contains(l.clear, scope) && len(l.clear) < MaxScopes {
-			l.clear = append(l.clear, scope)
+	for _, k := range it.Clear {
+		if _, ended := l.clear[k.Scope]; !ended {
+			l.ends(k.Scope, k.Gen)
 		}
 	}
 	for _, known := range it.Known {
@@ -213,21 +250,34 @@ func (l *link) unsaid(it *Item, begun int64) {
 	}
 }
 
-// hear takes what the store says, and returns what tells the governors.
-func (l *link) hear(a *Answer, sent, now int64) (after []func()) {
+// hear takes what the store says, and returns what tells the governors. it was sent first
+// at begun, and for the last time at sent.
+func (l *link) hear(it *Item, a *Answer, begun, sent, now int64) (after []func()) {
+	slack := now - sent + int64(time.Millisecond) // what we told comes back a round trip later
 	for _, cd := range a.Cooldowns {
 		k := l.of(cd.Scope)
 		scope := scopeFor(cd.Scope)
-		was := k.until
+		was, until := k.until, now+int64(cd.Left)
 		k.gen = cd.Gen
-		switch until := now + int64(cd.Left); {
-		case cd.Left == 0 && was <= now: // it is over here, too
+		if gen, ended := l.clear[cd.Scope]; ended && cd.Left > 0 {
+			if slices.ContainsFunc(it.Cool, func(c Cool) bool { return c.Scope == cd.Scope && until <= begun+int64(c.For)+slack }) {
+				gen = cd.Gen // our own word, from before it was ended
+				l.clear[cd.Scope] = gen
+			}
+			if cd.Gen <= gen {
+				continue
+			}
+			delete(l.clear, cd.Scope) // which was of an earlier one
+		}
+		switch {
+		case cd.Left == 0 && (was <= now || l.tell[cd.Scope] > now): // it is over here, too, or what is newer has yet to be told
 		case cd.Left == 0:
 			k.until = 0
-			after = append(after, l.each(func(g Governor) { g.Clear(scope) })...)
-		case until > was+(now-sent)+int64(time.Millisecond): // what we told comes back a round trip later
-			k.until = until
-			sig := throttle.Signal{Scope: scope, Delay: cd.Left, Source: sharedSource + "another process"}
+			at := l.c.s.time(begun) // the store did not know of what was heard since
+			after = append(after, l.each(func(g Governor) { g.ClearBefore(scope, at) })...)
+		case until > was+slack:
+			k.until, k.at = until, now
+			sig := throttle.Signal{Scope: scope, Delay: cd.Left, Source: fromProcess}
 			after = append(after, l.each(func(g Governor) { g.Learn(sig) })...)
 		}
 	}

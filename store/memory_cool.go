@@ -13,17 +13,19 @@ const remember = int64(time.Minute)
 const maxKnown = 1 << 52
 
 // cool takes what the vendor said, and reports whether anything changed.
-func (r *resource) cool(now int64, it *Item) (changed bool) {
+func (r *resource) cool(now int64, in terms, it *Item) (changed bool) {
 	r.sweep(now)
-	for _, s := range it.Clear {
-		if c := r.scope(s); c != nil && c.until > now {
-			r.gen++
-			c.until, c.gen = now, r.gen
-			if s == "" {
-				r.probing = false
-			}
-			changed = true
+	for _, k := range it.Clear {
+		c := r.scope(k.Scope)
+		if c == nil || c.until <= now || c.gen > k.Gen || it.Epoch != "" && it.Epoch != in.epoch {
+			continue
 		}
+		r.gen++
+		c.until, c.gen = now, r.gen
+		if k.Scope == "" {
+			r.probing = false
+		}
+		changed = true
 	}
 	for _, k := range it.Known {
 		c, gen := r.scope(k.Scope), min(k.Gen, maxKnown)

@@ -89,7 +89,7 @@ func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer,
 	for _, c := range r.limits {
 		c.roll(now)
 	}
-	tell = r.cool(now, it) || tell
+	tell = r.cool(now, in, it) || tell
 	tell = r.shareSlots(now, in, n, it, &a) || tell
 	r.giveBack(now, n, it)
 	tell = r.probe(now, in, node, n, it, &a) || tell

@@ -55,7 +55,7 @@ func someItem(rnd *rand.Rand, seq uint64) Item {
 	}
 	if rnd.IntN(20) == 0 {
 		it.Known = append(it.Known, Cooldown{fmt.Sprint(rnd.IntN(100)), time.Duration(some(1e9)), uint64(some(50))})
-		it.Clear = []string{fmt.Sprint(rnd.IntN(100)), ""}
+		it.Clear = []Cleared{{fmt.Sprint(rnd.IntN(100)), uint64(some(50))}, {"", math.MaxUint64}}
 	}
 	for range rnd.IntN(3) {
 		l := Limit{Kind: Kind(rnd.IntN(3)), Quota: 1 + some(100), Per: time.Duration(1+rnd.IntN(3)) * time.Second, Transit: time.Duration(rnd.IntN(3)-1) * time.Millisecond}

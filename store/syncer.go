@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,6 +93,9 @@ func (s *Syncer) now() int64 {
 // since is t, a time of this process, by the clock of now.
 func (s *Syncer) since(t time.Time) int64 { return int64(t.Sub(s.base)) + s.ahead.Load() }
 
+// time is the other way round.
+func (s *Syncer) time(t int64) time.Time { return s.base.Add(time.Duration(t - s.ahead.Load())) }
+
 // Close gives back what was granted, as far as the store takes it within a second,
 // and returns when nothing of the Syncer is left. Shares of a closed Syncer let
 // nothing pass that is not granted. It may be called again.
@@ -122,9 +126,6 @@ func (s *Syncer) leave() {
 		if !c.told {
 			continue
 		}
-		if len(items) == MaxItems {
-			break // what is left the store forgets by itself
-		}
 		c.drop(s.now())
 		s.seq++
 		it := Item{Key: c.key, Seq: s.seq, Returned: c.give(), Debt: c.debt, Bye: true}
@@ -132,14 +133,16 @@ func (s *Syncer) leave() {
 			it.Debt += p.Debt
 			it.Cool = p.after(time.Duration(s.now() - c.begun)).Cool
 		}
-		it.Debt = min(it.Debt, 1e9)
+		if it.Debt = min(it.Debt, 1e9); c.member != nil {
+			c.member.say(&it, s.now())
+		}
 		items = append(items, it)
 	}
 	s.mu.Unlock()
-	if len(items) > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), min(time.Second, s.cfg.Timeout))
-		defer cancel()
-		s.cfg.Store.Exchange(ctx, s.node, items)
+	ctx, cancel := context.WithTimeout(context.Background(), min(time.Second, s.cfg.Timeout))
+	defer cancel()
+	for some := range slices.Chunk(items, MaxItems) {
+		s.cfg.Store.Exchange(ctx, s.node, some) // what it is not told it forgets by itself
 	}
 }
 

@@ -102,13 +102,10 @@ func (s *Syncer) exchange(batch []*cell, items []Item, sent int64) {
 
 // settled takes what came of an exchange.
 func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err error, sent int64) {
-	var after []func() // to be called under no lock
+	var news, after []func() // to be called under no lock
 	s.mu.Lock()
 	now := s.now()
-	s.running--
-	s.kick()
 	for i, c := range batch {
-		c.busy = false
 		switch {
 		case errors.Is(err, ErrInvalid):
 			// It says nothing of the store, which may be there for all but the one that is
@@ -122,12 +119,25 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 			err = errAnswer // of somebody else's request
 			c.failed(now, err)
 		default:
-			after = append(after, c.answered(&items[i], &answers[i], sent, now)...)
+			told, more := c.answered(&items[i], &answers[i], sent, now)
+			news, after = append(news, told...), append(after, more...)
 		}
-		s.plan(c, c.next(now))
 	}
 	if !errors.Is(err, ErrInvalid) {
 		after = append(after, s.mood(err, now)...)
+	}
+	if len(news) > 0 { // governors hear of it before what follows is asked for, and so in its order
+		s.mu.Unlock()
+		for _, f := range news {
+			f()
+		}
+		s.mu.Lock()
+	}
+	s.running--
+	s.kick()
+	for _, c := range batch {
+		c.busy = false
+		s.plan(c, c.next(s.now()))
 	}
 	s.mu.Unlock()
 	for _, f := range after {

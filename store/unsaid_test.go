@@ -82,7 +82,7 @@ func (l *listener) Listen(fn func(event.Event), _ ...event.Kind) func() {
 
 func (l *listener) Learn(s throttle.Signal) { l.note("cool " + s.Scope.String()) }
 
-func (l *listener) Clear(s throttle.Scope) { l.note("clear " + s.String()) }
+func (l *listener) ClearBefore(s throttle.Scope, _ time.Time) { l.note("clear " + s.String()) }
 
 func (l *listener) note(s string) {
 	l.mu.Lock()

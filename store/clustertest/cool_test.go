@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -95,7 +96,7 @@ type overwrites struct{ store.Store }
 
 func (s overwrites) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
 	if len(items[0].Cool) > 0 {
-		if _, err := s.Store.Exchange(ctx, store.NewNode(), []store.Item{{Key: items[0].Key, Seq: 1, Clear: []string{""}, Bye: true}}); err != nil {
+		if _, err := s.Store.Exchange(ctx, store.NewNode(), []store.Item{{Key: items[0].Key, Seq: 1, Clear: []store.Cleared{{Gen: math.MaxUint64}}, Bye: true}}); err != nil {
 			return nil, err
 		}
 	}

@@ -32,7 +32,7 @@ func (s *Store) Exchange(ctx context.Context, node store.Node, items []store.Ite
 	for i := range items {
 		it := &items[i]
 		p := s.prepare(it)
-		args := make([]any, 0, 8+2*len(it.Cool)+3*len(it.Known)+len(it.Clear))
+		args := make([]any, 0, 8+2*len(it.Cool)+3*len(it.Known)+2*len(it.Clear))
 		args = append(args, "evalsha", s.script.sha, "2", p.hash, p.witness, s.words(node, it), p.belief)
 		if !plain(it) {
 			args = cooldowns(append(args, moreWords(it)), it)
@@ -225,8 +225,8 @@ func cooldowns(args []any, it *store.Item) []any {
 	for _, c := range it.Known {
 		args = append(args, c.Scope, micros(min(c.Left, store.MaxCool)), min(c.Gen, maxGen/2))
 	}
-	for _, scope := range it.Clear {
-		args = append(args, scope)
+	for _, c := range it.Clear {
+		args = append(args, c.Scope, min(c.Gen, maxGen))
 	}
 	return args
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -93,7 +94,7 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 			it.Known = append(it.Known, store.Cooldown{Scope: scope(), Left: duration(50 * time.Millisecond), Gen: r.Uint64N(8)})
 		}
 		if one(400) {
-			it.Clear = append(it.Clear, scope())
+			it.Clear = append(it.Clear, store.Cleared{Scope: scope(), Gen: []uint64{r.Uint64N(8), math.MaxUint64}[r.IntN(2)]})
 		}
 		if one(30) {
 			it.Probe = store.ProbeWord(r.IntN(3))

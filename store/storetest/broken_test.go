@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -282,7 +283,7 @@ var controls = []struct {
 	{check: "ACooldownIsOnlyExtended", what: "overwrites", breaks: func(b *broken) {
 		b.exchange = func(m *store.Memory, ctx context.Context, n store.Node, items []store.Item) ([]store.Answer, error) {
 			if len(items[0].Cool) > 0 {
-				m.Exchange(ctx, "clear", []store.Item{{Key: items[0].Key, Seq: items[0].Seq + uint64(time.Now().UnixNano()), Clear: []string{""}}})
+				m.Exchange(ctx, "clear", []store.Item{{Key: items[0].Key, Seq: items[0].Seq + uint64(time.Now().UnixNano()), Clear: []store.Cleared{{Gen: math.MaxUint64}}}})
 			}
 			return m.Exchange(ctx, n, items)
 		}
@@ -323,6 +324,21 @@ var controls = []struct {
 	}},
 	{check: "ClearEndsACooldown", what: "lets them go on", breaks: func(b *broken) {
 		b.before = func(_ *store.Node, it *store.Item) { it.Clear = nil }
+	}},
+	{check: "ClearLeavesWhatIsNewer", what: "ends all", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) {
+			it.Clear = slices.Clone(it.Clear)
+			for i := range it.Clear {
+				it.Clear[i].Gen = math.MaxUint64
+			}
+		}
+	}},
+	{check: "ClearLeavesWhatIsNewer", what: "goes by no epoch", breaks: func(b *broken) {
+		b.before = func(_ *store.Node, it *store.Item) {
+			if len(it.Clear) > 0 {
+				it.Epoch = ""
+			}
+		}
 	}},
 	{check: "KnownBringsBackLostCooldowns", what: "believes nobody", breaks: func(b *broken) {
 		b.before = func(_ *store.Node, it *store.Item) { it.Known = nil }

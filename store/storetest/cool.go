@@ -126,13 +126,34 @@ func clearEnds(c *check) {
 	n := nodes(2)
 	c.ask(n[0], cool("", time.Minute))
 	a := c.ask(n[1], limited(1, l))
-	c.ask(n[0], store.Item{Clear: []string{"", "unknown"}})
+	c.ask(n[0], store.Item{Clear: []store.Cleared{{Gen: a.Gen}, {Scope: "unknown", Gen: a.Gen}}})
 	b := c.ask(n[1], store.Item{Limits: []store.Limit{l}, Version: 1, Want: 1, Seen: a.Gen, Epoch: a.Epoch})
 	if len(b.Cooldowns) != 1 || b.Cooldowns[0].Left != 0 || b.Gen <= a.Gen {
 		c.Errorf("of a cleared cooldown another node hears %+v, Gen %d after %d", b.Cooldowns, b.Gen, a.Gen)
 	}
 	if b.Granted != 1 || b.Probe != store.ProbeOver {
 		c.Errorf("after it, %d are granted, probe %d", b.Granted, b.Probe)
+	}
+}
+
+// Who clears a cooldown may not have heard of the next one.
+func clearLeavesNewer(c *check) {
+	n := nodes(2)
+	first := c.ask(n[0], cool("tenant:a", time.Minute))
+	cleared := []store.Cleared{{Scope: "tenant:a", Gen: first.Gen}}
+	second := c.ask(n[1], cool("tenant:a", 5*time.Minute))
+	c.ask(n[0], store.Item{Clear: cleared})
+	if left := c.leftOf("tenant:a").Left; !near(left, 5*time.Minute) {
+		c.Errorf("the end of a cooldown ended the next one: %v are left", left)
+	}
+	cleared[0].Gen = second.Gen
+	c.ask(n[0], store.Item{Clear: cleared, Epoch: "another"})
+	if left := c.leftOf("tenant:a").Left; !near(left, 5*time.Minute) {
+		c.Errorf("by numbers of another epoch a cooldown was ended: %v are left", left)
+	}
+	a := c.ask(n[0], store.Item{Clear: cleared, Seen: first.Gen, Epoch: first.Epoch})
+	if len(a.Cooldowns) != 1 || a.Cooldowns[0].Left != 0 {
+		c.Errorf("after it was ended who did so is told of %+v", a.Cooldowns)
 	}
 }
 

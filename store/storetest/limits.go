@@ -35,7 +35,7 @@ func nonsense(c *check) {
 		{bad(func(it *store.Item) { it.Cool = []store.Cool{{For: -1}} })},
 		{bad(func(it *store.Item) { it.Cool = make([]store.Cool, 17) })},
 		{bad(func(it *store.Item) { it.Known = []store.Cooldown{{Left: -1}} })},
-		{bad(func(it *store.Item) { it.Clear = []string{string(make([]byte, 257))} })},
+		{bad(func(it *store.Item) { it.Clear = []store.Cleared{{Scope: string(make([]byte, 257))}} })},
 		{bad(func(it *store.Item) { it.Limits = []store.Limit{{}} })},
 		{bad(func(it *store.Item) { it.Limits = make([]store.Limit, 9) })},
 		{bad(func(it *store.Item) { it.Limits = []store.Limit{{Kind: 9, Quota: 1, Per: time.Second}} })},

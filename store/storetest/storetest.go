@@ -109,6 +109,7 @@ var checks = []struct {
 	{"AScopesCooldownStopsNoOther", scopeAlone},
 	{"ScopesAreBounded", scopesBounded},
 	{"ClearEndsACooldown", clearEnds},
+	{"ClearLeavesWhatIsNewer", clearLeavesNewer},
 	{"KnownBringsBackLostCooldowns", knownBringsBack},
 	{"WhatIsBroughtBackIsToldToAll", broughtBackIsTold},
 	{"OneNodeProbes", oneProbes},

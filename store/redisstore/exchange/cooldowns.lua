@@ -37,16 +37,17 @@ local function cool()
 		end
 		return all
 	end
-	local saying, knowing, clearing = list(said, 2), list(known, 3), list(cleared, 1)
+	local saying, knowing, clearing = list(said, 2), list(known, 3), list(cleared, 2)
 	for s, c in pairs(cools) do -- what is over is forgotten; the probe stays
 		if c.till + REMEMBER <= now then
 			cools[s], changedcools[s] = nil, true
 			kept = kept - 1
 		end
 	end
+	local applies = theirepoch == epoch or theirepoch == '-'
 	for _, k in ipairs(clearing) do
 		local c = cools[k[1]]
-		if c and c.till > now then
+		if c and c.till > now and c.gen <= tonumber(k[2]) and applies then
 			gen = gen + 1
 			c.till, c.gen, changedcools[k[1]] = now, gen, true
 			if k[1] == '' then probing = false end

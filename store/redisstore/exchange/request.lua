@@ -6,7 +6,8 @@
 -- ARGV: 1 numbers, then the name of the node's field; 2 what the node believes: epoch or
 -- -, version, the limits as asked. A request that is not plain also has 3 numbers, with
 -- seq of 20 digits after them. Then of each cooldown that is said its scope and length, of
--- each that is known its scope, length and generation, of each that is cleared its scope.
+-- each that is known its scope, length and generation, of each that is cleared its scope and
+-- generation.
 --
 -- Times are microseconds by the server's clock, lengths of a limit nanoseconds. All
 -- are integers from 0 up to 2^53-1, which a double holds exactly; packed, each has 8

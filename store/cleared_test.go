@@ -1,0 +1,240 @@
+package store_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/store"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// farProcess is a governor with a Syncer of its own, on a way to the store that may be cut, and
+// on which answers may take long.
+type farProcess struct {
+	*governor.Plain
+	syncer *store.Syncer
+	down   atomic.Bool
+	back   atomic.Int64 // of an answer
+}
+
+func newFarProcess(t *testing.T, m store.Store) *farProcess {
+	t.Helper()
+	p := &farProcess{}
+	p.syncer = syncer(t, store.SyncerConfig{Store: &faulty{Store: slowly{m, &p.back}, fate: func() fate {
+		if p.down.Load() {
+			return lost
+		}
+		return arrives
+	}}})
+	p.Plain = join(t, p.syncer)
+	return p
+}
+
+func (p *farProcess) end() { p.Close(); p.syncer.Close() }
+
+// join returns a governor that shares its cooldowns through s.
+func join(t *testing.T, s *store.Syncer) *governor.Plain {
+	t.Helper()
+	g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, NoPace: true, Vendor: governortest.Vendor{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// slowly delays what a Store has answered.
+type slowly struct {
+	store.Store
+	by *atomic.Int64
+}
+
+func (s slowly) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	as, err := s.Store.Exchange(ctx, node, items)
+	time.Sleep(time.Duration(s.by.Load()))
+	return as, err
+}
+
+// next returns how long from now it is until a call of g, for a tenant, begins.
+func next(t *testing.T, g *governor.Plain) time.Duration {
+	t.Helper()
+	from := time.Now()
+	at, err := governor.Do(t.Context(), g.With(governor.Ask{Tenant: "t"}), "", governor.Func(func(context.Context) (time.Time, error) { return time.Now(), nil }))
+	if err != nil {
+		t.Error(err)
+	}
+	return at.Sub(from)
+}
+
+var scopesThatCool = []throttle.Scope{{}, {Level: throttle.Tenant, Key: "t"}}
+
+// A process that is cut off clears a cooldown. Minutes later another is told to wait for
+// long, of which the first has never heard when it reaches the store again.
+func TestAClearEndsNoCooldownThatItsSenderHasNotHeardOf(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			a, b := newFarProcess(t, m), newFarProcess(t, m)
+			defer b.end()
+			defer a.end()
+			time.Sleep(3 * time.Second)
+			a.Learn(throttle.Signal{Scope: sc, Delay: 30 * time.Second})
+			time.Sleep(3 * time.Second)
+			b.down.Store(true)
+			b.Clear(sc)
+			time.Sleep(5 * time.Minute)
+			a.Learn(throttle.Signal{Scope: sc, Delay: 10 * time.Minute})
+			time.AfterFunc(10*time.Second, func() { b.down.Store(false) })
+			if d := next(t, a.Plain); d < 10*time.Minute {
+				t.Errorf("%v: a call began %v after the vendor had asked for 10 minutes", sc, d)
+			}
+			if d := next(t, b.Plain); d > 0 {
+				t.Errorf("%v: after that, one of the other process waits for %v", sc, d)
+			}
+		})
+	}
+}
+
+// That another process has cleared is heard when the vendor has just said more.
+func TestAClearEndsNothingThatWasHeardMeanwhile(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			a, b := newFarProcess(t, m), newFarProcess(t, m)
+			defer b.end()
+			defer a.end()
+			time.Sleep(3 * time.Second)
+			a.Learn(throttle.Signal{Scope: sc, Delay: 20 * time.Second})
+			time.Sleep(3 * time.Second)
+			a.back.Store(int64(300 * time.Millisecond))
+			b.Clear(sc)
+			time.Sleep(100 * time.Millisecond) // the exchange of a has been executed
+			a.Learn(throttle.Signal{Scope: sc, Delay: time.Minute})
+			if d := next(t, a.Plain); d < time.Minute {
+				t.Errorf("%v: a call began %v after the vendor had asked for a minute", sc, d)
+			}
+		})
+	}
+}
+
+// Of two governors of one name one is cleared, and then the vendor refuses a call of the
+// other, before it has heard of that.
+func TestAClearBesideACooldownEndsOnlyWhatWasBefore(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			a, other := newFarProcess(t, m), newFarProcess(t, m)
+			defer other.end()
+			defer a.end()
+			b := join(t, a.syncer)
+			defer b.Close()
+			time.Sleep(3 * time.Second)
+			a.Learn(throttle.Signal{Delay: 30 * time.Second})
+			time.Sleep(3 * time.Second)
+			a.Clear(throttle.Scope{})
+			b.Learn(throttle.Signal{Delay: time.Minute})
+			time.Sleep(3 * time.Second)
+			for name, g := range map[string]*governor.Plain{"it": b, "its neighbour": a.Plain, "another process": other.Plain} {
+				if g.Stats().CooldownCount == 0 {
+					t.Errorf("%s does not cool 3s after the vendor had asked for a minute", name)
+				}
+			}
+		})
+	}
+}
+
+// A process clears what it has just told the store, before it knows that that has arrived.
+func TestAClearEndsWhatIsOnItsWay(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		for _, joins := range []bool{false, true} { // a governor has just joined
+			synctest.Test(t, func(t *testing.T) {
+				m := memory(t)
+				a, b := newFarProcess(t, m), newFarProcess(t, m)
+				defer b.end()
+				defer a.end()
+				time.Sleep(3 * time.Second)
+				a.back.Store(int64(300 * time.Millisecond))
+				a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+				time.Sleep(100 * time.Millisecond)
+				if joins {
+					c := join(t, a.syncer)
+					defer c.Close()
+					defer func() {
+						if d := next(t, c); d > 0 {
+							t.Errorf("%v: a call of the governor that joined waits for %v", sc, d)
+						}
+					}()
+					time.Sleep(time.Millisecond)
+				}
+				learned := 0
+				defer a.Listen(func(event.Event) { learned++ }, event.Cooling)()
+				a.Clear(sc)
+				time.Sleep(3 * time.Second)
+				if learned > 0 {
+					t.Errorf("%v: it has learned again what it had cleared", sc)
+				}
+				for _, p := range []*farProcess{a, b} {
+					if d := next(t, p.Plain); d > 0 {
+						t.Errorf("%v: a call waits for %v after the cooldown was cleared", sc, d)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A governor closes while an exchange of its key is under way, or right after it was told
+// to wait. What its vendor has said last is everybody's.
+func TestTheLastWordOfAGovernorIsHeard(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		for _, before := range []time.Duration{-1, 0, time.Millisecond, 100 * time.Millisecond, 5 * time.Second} { // an earlier word
+			for _, wait := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
+				for _, ends := range []bool{false, true} { // its process
+					for _, far := range []bool{false, true} {
+						synctest.Test(t, func(t *testing.T) {
+							m := memory(t)
+							a, b := newFarProcess(t, m), newFarProcess(t, m)
+							defer b.end()
+							time.Sleep(2 * time.Minute)
+							if far {
+								a.back.Store(int64(300 * time.Millisecond))
+							}
+							if before >= 0 {
+								a.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "other"}, Delay: time.Second})
+								time.Sleep(before)
+							}
+							script := governortest.NewScript(governortest.Limited(10*time.Minute, sc))
+							governor.Do(t.Context(), a.With(governor.Ask{NoRetry: true, Tenant: "t"}), "", script.Call)
+							told := time.Now()
+							time.Sleep(wait)
+							a.Close()
+							again := a.Plain
+							if ends {
+								a.syncer.Close()
+							} else {
+								defer a.syncer.Close()
+								again = join(t, a.syncer)
+								defer again.Close()
+							}
+							time.Sleep(20 * time.Second)
+							if !ends {
+								next(t, again)
+								if d := time.Since(told); d < 10*time.Minute {
+									t.Errorf("%v, another word %v before, closed %v later: a call of its successor began %v after the vendor had asked for 10 minutes", sc, before, wait, d)
+								}
+							}
+							if next(t, b.Plain); time.Since(told) < 10*time.Minute {
+								t.Errorf("%v, another word %v before, closed %v later, the process ends %v, far %v: a call of another process began %v after the vendor had asked for 10 minutes", sc, before, wait, ends, far, time.Since(told))
+							}
+						})
+					}
+				}
+			}
+		}
+	}
+}
