@@ -43,6 +43,7 @@ type core struct {
 	dry      dry        // what waits for the pool
 	coming   int        // submissions that were taken from the door and have not arrived
 	hostAt   int64      // nothing starts before; 0: no such time
+	byLimit  bool       // but what is before the one that a limit of the host keeps back until then
 	hostTold int64      // the hostAt that LimitRefused told of last
 	lineAt   int64      // when a line is to be tried, if it is time that it waits for
 	behind   bool       // pump has not come to its end

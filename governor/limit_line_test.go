@@ -370,3 +370,51 @@ func TestGrowthAfterACooldownIsSharedByThoseWhoWaited(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 }
+
+// What waits in the line of a narrower limit goes before one that the host's limit keeps
+// back for long, if it is before it: also when nothing else happens until then.
+func TestALineIsTriedWhileAnotherWaitsForTheHost(t *testing.T) {
+	for _, startBy := range []time.Duration{0, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			host, err := limiter.NewBucket(limiter.BucketConfig{Rate: 0.01, Burst: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			narrow, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1, Burst: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := governor.New(governor.PlainConfig{Name: "a", StuckAfter: -1, Limits: []governor.Limit{
+				{Per: throttle.Host, Limiter: host, Unit: "tokens"}, {Per: throttle.Bucket, Limiter: narrow},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			begun := time.Now()
+			ask := governor.Ask{Bucket: "b", Priority: 1}
+			if startBy > 0 {
+				ask.StartBy = begun.Add(startBy)
+			}
+			var all []*governor.Request[time.Duration]
+			for range 3 {
+				all = append(all, governor.Submit(t.Context(), g.With(ask), "", governor.Func(func(context.Context) (time.Duration, error) {
+					return time.Since(begun), nil
+				})))
+			}
+			synctest.Wait()
+			dear := governor.Submit(t.Context(), g.With(governor.Ask{Bucket: "c", Cost: 100}), "", governor.Func(func(context.Context) (time.Duration, error) {
+				return time.Since(begun), nil
+			}))
+			for i, r := range all {
+				if at, err := r.Result(t.Context()); err != nil || at != time.Duration(i)*time.Second {
+					t.Errorf("start by %v: the call of number %d began after %v, %v, want %ds", startBy, i, at, err, i)
+				}
+			}
+			// 97 of 100 tokens, less than the rate since: the last of them is there after 300s.
+			if at, err := dear.Result(t.Context()); err != nil || at != 300*time.Second {
+				t.Errorf("the dear one began after %v, %v, want 5m", at, err)
+			}
+		})
+	}
+}

@@ -19,11 +19,18 @@ const mostSteps = 1024
 // ends one, or takes a lane out of turn; after most of them it leaves the rest for
 // another round, and the governor is behind.
 func (c *core) pump(now int64, most int) {
-	c.hostAt, c.lineAt, c.behind = 0, forever, false
+	c.hostAt, c.byLimit, c.lineAt, c.behind = 0, false, forever, false
 	if c.paused || c.stage == closing {
 		return
 	}
-	for c.queue.Budget = most; c.hostAt == 0; c.queue.Budget-- {
+	for c.queue.Budget = most; c.hostAt == 0 || c.byLimit; c.queue.Budget-- {
+		if c.byLimit {
+			if !c.queue.TryLines(now) {
+				c.lineAt = c.queue.NextLine()
+				return
+			}
+			c.hostAt, c.byLimit = 0, false // who comes out of a line may be before it
+		}
 		c.queue.Hurry(now)
 		if c.queue.Budget <= 0 {
 			c.behind = true
@@ -186,6 +193,7 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 		c.awaitConn(l, sc, add(now, wait))
 		c.limitTold(r, sc[per], wait)
 	case per == throttle.Host:
+		c.byLimit = true
 		if c.hostAt = add(now, wait); c.hostAt != c.hostTold {
 			c.hostTold = c.hostAt
 			c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
