@@ -18,11 +18,11 @@ type door struct {
 	msgs       []message
 	seq        atomic.Uint64 // the number of the last request; for those of the inbox raised under mu, so that it is in order
 	waiting    int           // accepted requests that have not started, but for guests: what MaxQueue bounds
-	most       int
-	slots      int      // not changed
-	overflow   Overflow // not changed
-	blocked    crowd    // the guests, and their submitters that wait for room
-	places     places   // of those that have started
+	most       atomic.Int64  // Config.MaxQueue; written under mu
+	slots      int           // not changed
+	overflow   Overflow      // not changed
+	blocked    crowd         // the guests, and their submitters that wait for room
+	places     places        // of those that have started
 	closed     bool
 	word       *word
 	common     *common // what all of a Group may have waiting; nil: no such bound
@@ -97,12 +97,12 @@ func (d *door) enter(r *request) (kept *blocked, err error) {
 }
 
 // full reports whether who comes now has to wait for room. The caller holds mu.
-func (d *door) full() bool { return d.waiting >= d.most && !d.closed }
+func (d *door) full() bool { return d.waiting >= d.limit() && !d.closed }
 
 // spare is how many places there are. What runs has one, too; that of the requests of two
 // lanes as many have come back as there are slots, say since the vendor pauses them, leaves
 // enough for all slots to a third. The caller holds mu.
-func (d *door) spare() int { return max(4*d.slots, d.most/4) }
+func (d *door) spare() int { return max(4*d.slots, d.limit()/4) }
 
 // add puts r into the inbox, and counts it unless it is a guest. The caller holds mu.
 func (d *door) add(r *request, guest bool) error {
@@ -184,12 +184,12 @@ func (d *door) over(r *request) {
 // without a place, whose submitters need wait no more. The caller holds mu.
 func (d *door) leave(n int) {
 	d.waiting -= n
-	for d.waiting < d.most && !d.blocked.empty() {
+	for d.waiting < d.limit() && !d.blocked.empty() {
 		d.waiting++
 		d.common.leave(-1)
 		d.blocked.next()
 	}
-	for n := d.most - d.waiting; n > 0 && !d.places.owed.empty(); n-- {
+	for n := d.limit() - d.waiting; n > 0 && !d.places.owed.empty(); n-- {
 		d.places.owed.next() // it counts when it comes back, as who came when there was room
 	}
 }
@@ -204,7 +204,7 @@ func (d *door) left(n int, rest bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leave(n)
-	if rest && !d.returning() && d.waiting < d.most { // what waits out a backoff fills the queue, too
+	if rest && !d.returning() && d.waiting < d.limit() { // what waits out a backoff fills the queue, too
 		d.word.rests()
 	}
 }
@@ -263,16 +263,12 @@ func (d *door) close() {
 func (d *door) newest() uint64 { return d.seq.Load() }
 
 // limit returns MaxQueue.
-func (d *door) limit() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.most
-}
+func (d *door) limit() int { return int(d.most.Load()) }
 
 // resize changes MaxQueue, and with it how many places there are.
 func (d *door) resize(most int) {
 	d.mu.Lock()
-	d.most = most
+	d.most.Store(int64(most))
 	d.leave(0)
 	d.places.settle(d.spare())
 	d.mu.Unlock()

@@ -95,7 +95,8 @@ func (c *core) open() {
 	}
 	g.relax()
 	c.actorOnly = actorOnly
-	c.door.most, c.door.slots, c.door.overflow, c.door.word = c.maxQueue, c.slots, c.overflow, &g.word
+	c.door.most.Store(int64(c.maxQueue))
+	c.door.slots, c.door.overflow, c.door.word = c.slots, c.overflow, &g.word
 	for _, l := range c.limits {
 		if n, ok := l.Limiter.(limiter.Notifier); ok {
 			n.OnChange(func() { c.retime.Store(true); c.wakeUp() })

@@ -257,6 +257,9 @@ func (s *Scheduler) Tick(now int64) {
 		}
 		s.due = append(s.due, l)
 	}
+	if len(s.due) == 0 {
+		return
+	}
 	slices.SortFunc(s.due, func(a, b *Lane) int { return cmp.Compare(a.order, b.order) })
 	for _, l := range s.due {
 		s.Wake(l)
