@@ -2,7 +2,8 @@ package store
 
 // Slots are handed out by parts: all nodes that want more, or hold some, have the same
 // part, and what one does not want of it is the others'. Who has more than its part, while
-// another wants what it has not, is asked for it back: a call that runs goes on.
+// another wants what it has not, or there are fewer now, is asked for it back: a call that
+// runs goes on.
 //
 // A part may be of no use: where there are fewer slots than nodes, or its calls take more
 // than it is (Item.LeastSlots); then it has none. A node on which nothing runs, though a
@@ -18,13 +19,14 @@ func (r *resource) shareSlots(now int64, in terms, n *member, it *Item, a *Answe
 		n.held, n.line, n.turn = 0, 0, false
 		return before > 0
 	}
-	capacity, others := it.Slots, int64(0)
+	capacity, others, holders := it.Slots, int64(0), int64(1)
 	for _, o := range r.nodes {
 		if o.slots > 0 {
 			capacity = min(capacity, o.slots)
 		}
-		if o != n {
+		if o != n && o.held > 0 {
 			others += o.held
+			holders++
 		}
 	}
 	fair := r.slotsPart(n, it.Held, capacity)
@@ -67,6 +69,9 @@ func (r *resource) shareSlots(now int64, in terms, n *member, it *Item, a *Answe
 			a.Held = max(min(n.held, fair), n.held-lack)
 		}
 		a.Held = min(a.Held, max(0, n.held-max(0, kept-free)))
+	}
+	if over := others + n.held - capacity; over > 0 { // there are fewer now: who holds some keeps an equal part
+		a.Held = min(a.Held, max(n.held-over, min(n.held, capacity/holders)))
 	}
 	return n.held < before && r.slotsWanted(n)
 }

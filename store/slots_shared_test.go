@@ -77,3 +77,59 @@ func TestSlotsMadeAnewWithASmallerMaxKeepToIt(t *testing.T) {
 		}
 	})
 }
+
+// Each of three processes has a call run, one after the other, and so would keep its slot
+// for ever.
+func TestALoweredMaxIsKeptWhoeverHoldsTheSlots(t *testing.T) {
+	for _, lowered := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			var all []*store.Slots
+			for range 3 {
+				s := syncer(t, store.SyncerConfig{Store: m})
+				defer s.Close()
+				l, err := s.Slots(store.SlotsConfig{Name: "acme", Max: 10})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				all = append(all, l)
+			}
+			begun := make([]time.Time, len(all))
+			lower, late := time.Now().Add(10*time.Second), time.Now().Add(13*time.Second)
+			calls := 0
+			for end := lower.Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				now := time.Now()
+				if now.Equal(lower) {
+					for _, l := range all {
+						if err := l.SetMax(lowered); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				run := 0
+				for i, l := range all {
+					if !begun[i].IsZero() && now.Sub(begun[i]) >= 100*time.Millisecond {
+						l.Release(now, "", 1)
+						begun[i] = time.Time{}
+						if now.After(late) {
+							calls++
+						}
+					}
+					if begun[i].IsZero() && l.Claim(now, "", 1) == 0 {
+						begun[i] = now
+					}
+					if !begun[i].IsZero() {
+						run++
+					}
+				}
+				if now.After(late) && run > lowered {
+					t.Fatalf("%d calls run at once %v after Max was lowered to %d", run, now.Sub(lower), lowered)
+				}
+			}
+			if calls < lowered*400 {
+				t.Errorf("Max %d: %d calls in the minute after that, of 0.1s", lowered, calls)
+			}
+		})
+	}
+}

@@ -11,11 +11,11 @@ local TURNS = 1073741824 -- 2^30: what more of wants is says whose turn it is, a
 -- want none got some, and how many all got; when those are to come who were told to come
 -- later, and until when one may yet come, for permits that it was refused before, or for more of what it
 -- has just been granted; how many are kept for whose turn it is; whether there are slots,
--- the fewest that one says there are, how many they hold, and those who want no more, and
+-- the fewest that one says there are, how many they and how many of them hold, and those who want no more, and
 -- of those who do, what they want and hold, and how many are of use; who is in line for
 -- them, and the last of their numbers.
 local earliest, asking, gets, gots, promises, expected, keeping = TOP, 0, {}, {}, {}, 0, 0
-local slotted, capacity, theirs, content, wanters, lacking, having, useful = false, 1048576, 0, 0, 0, {}, {}, {}
+local slotted, capacity, theirs, holders, content, wanters, lacking, having, useful = false, 1048576, 0, 0, 0, 0, {}, {}, {}
 local line, lastinline = {}, 0
 
 local mine = nodes[node]
@@ -55,6 +55,7 @@ do
 				end
 				if h > 0 or i > 0 or j > 0 then
 					slotted, theirs = true, theirs + i
+					if i > 0 then holders = holders + 1 end
 					if h > 0 and h < capacity then capacity = h end
 					if j > 0 then
 						wanters = wanters + 1

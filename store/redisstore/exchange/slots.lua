@@ -82,5 +82,9 @@ local function shareslots()
 	elseif not isfirst then
 		answer.held = 0
 	end
+	local over = theirs + n[HELD] - capacity
+	if over > 0 then -- there are fewer now: who holds some keeps an equal part
+		answer.held = min(answer.held, max(n[HELD] - over, min(n[HELD], floor(capacity / (holders + 1)))))
+	end
 	tell = tell or n[HELD] < before and contested
 end
