@@ -347,6 +347,7 @@ func (g *gate) tellAhead(t time.Time, sc *scopes, a *attempt) {
 			n++
 		}
 	}
+	n = max(0, n-g.ahead) // of a limiter that stays lax
 	g.ahead += n
 	g.pass(t, sc, n)
 }

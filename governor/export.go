@@ -82,7 +82,7 @@ func (g *gate) cooling(now int64) (all []event.Event) {
 	defer g.mu.Unlock()
 	for _, st := range g.table {
 		if st.phase == cooling && st.until > now {
-			all = append(all, event.Event{Kind: event.Cooling, Time: g.time(st.said), Scope: st.key.String(), Until: g.time(st.until), Source: st.signal.Source})
+			all = append(all, event.Event{Kind: event.Cooling, Time: g.time(st.own[1].at), Scope: st.key.String(), Until: g.time(st.until), Source: st.signal.Source})
 		}
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 	"github.com/flyball-go/flyball/governor/internal/heap"
 	"github.com/flyball-go/flyball/governor/internal/sched"
 	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -130,7 +131,9 @@ func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.
 // set moves st's end to until, if that is later or if it is not cooling.
 func (g *gate) set(st *scope, now, until int64, sig throttle.Signal, fresh bool) change {
 	c := change{scope: st.key, kind: event.Cooling, until: until, fresh: fresh}
-	st.heard, st.said = g.seq.Load(), now
+	if st.heard = g.seq.Load(); !store.Shared(sig.Source) {
+		st.says(now, until)
+	}
 	if fresh {
 		st.learned, st.began = st.heard, now
 	} else if st.phase == cooling {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -47,8 +48,9 @@ type Handle interface {
 	// quota is forgotten. It returns when that is done.
 	Clear(throttle.Scope)
 
-	// ClearBefore is Clear by the word of somebody who knew of nothing that was heard
-	// since at: what was learned of the scope then, or later, stays.
+	// ClearBefore is Clear by the word of somebody, in another process, say, who knew of
+	// nothing that was learned since at: what was then, or later, stays, but for what has
+	// the Source of a store. It is for those who share cooldowns.
 	ClearBefore(sc throttle.Scope, at time.Time)
 
 	// Pause suspends starts: when it has returned, nothing starts. What runs
@@ -118,20 +120,27 @@ func (c *core) Learn(sig throttle.Signal) {
 }
 
 // Clear ends the cooldown of a scope, as Handle says.
-func (c *core) Clear(sc throttle.Scope) { c.clear(sc, forever) }
+func (c *core) Clear(sc throttle.Scope) { c.clear(sc, forever, "") }
 
 // ClearBefore ends an earlier cooldown of a scope, as Handle says.
-func (c *core) ClearBefore(sc throttle.Scope, at time.Time) { c.clear(sc, c.gate.ns(at)) }
+func (c *core) ClearBefore(sc throttle.Scope, at time.Time) {
+	c.clear(sc, c.gate.ns(at), store.SharedSource+"another")
+}
 
 // clear ends what was learned of sc before at.
-func (c *core) clear(sc throttle.Scope, at int64) {
+func (c *core) clear(sc throttle.Scope, at int64, source string) {
 	if sc.Level == throttle.Host {
 		sc.Key = ""
 	}
 	c.ask(func() {
 		c.retime.Store(true)
-		if now := c.now(); c.gate.clear(now, sc, at) {
-			c.emit(event.Event{Kind: event.Cleared, Time: c.gate.time(now), Scope: sc.String()})
+		now := c.now()
+		ended, until := c.gate.clear(now, sc, at)
+		if ended {
+			c.emit(event.Event{Kind: event.Cleared, Time: c.gate.time(now), Scope: sc.String(), Source: source})
+		}
+		if until > now { // of which nobody has heard, since it was hidden behind what has ended
+			c.emit(event.Event{Kind: event.Cooling, Scope: sc.String(), Until: c.gate.time(until), Delay: time.Duration(until - now)})
 		}
 	})
 }

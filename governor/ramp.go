@@ -192,15 +192,23 @@ func (g *gate) end(st *scope) {
 	g.touch(st)
 }
 
-// clear ends the cooldown of sc, whatever its phase, and reports whether there
-// was one. What limits were told of sc's quota is forgotten. Only the actor calls
-// it.
-func (g *gate) clear(now int64, sc throttle.Scope, at int64) bool {
+// clear ends the cooldown of sc, whatever its phase, and reports whether there was one;
+// what the vendor has said since at stays: then until is not 0. What limits were told of
+// sc's quota is forgotten if nothing stays. Only the actor calls it.
+func (g *gate) clear(now int64, sc throttle.Scope, at int64) (ended bool, until int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	st := g.table[sc]
-	if st != nil && st.said >= at {
-		return false
+	if st != nil {
+		if until = st.since(at); until > now && st.phase == cooling {
+			if until >= st.until {
+				return false, 0
+			}
+			st.until, st.at = until, until
+			g.timers.Fix(st)
+			g.touch(st)
+			return true, until
+		}
 	}
 	for _, l := range g.limits {
 		if learner, ok := l.Limiter.(limiter.Learner); ok && l.Per == sc.Level {
@@ -208,10 +216,10 @@ func (g *gate) clear(now int64, sc throttle.Scope, at int64) bool {
 		}
 	}
 	if st == nil {
-		return false
+		return false, 0
 	}
 	g.end(st)
-	return true
+	return true, 0
 }
 
 // news returns the scopes that changed since the last call, and when the next

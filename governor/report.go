@@ -215,12 +215,13 @@ func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (change
 	t, sent := g.time(now), g.time(a.began)
 	sc := a.scopes()
 	g.tell(t, &sc, 0)
-	if g.lax.Load() && !q.Reset.IsZero() { // with which they are so no more
+	hears := func(l limit) bool { return l.Per == q.Scope.Level && l.unit == q.Unit }
+	if g.lax.Load() && !q.Reset.IsZero() && slices.ContainsFunc(g.limits, hears) { // who hears is lax no more
 		g.tellAhead(t, &sc, a)
 	}
 	defer g.relax()
 	for _, l := range g.limits {
-		if l.Per != q.Scope.Level || l.unit != q.Unit {
+		if !hears(l) {
 			continue
 		}
 		switch l := l.Limiter.(type) {

@@ -32,7 +32,7 @@ type scope struct {
 	// no new episode.
 	learned uint64
 	heard   uint64        // the last start before its latest signal was received
-	said    int64         // receipt of that
+	own     [2]said       // of the vendor to this governor, not to another: the latest last, before it one for all
 	guesses int           // steps of the guess schedule taken since the last success
 	prev    time.Duration // the last guess
 	prior   time.Duration // the one before it
@@ -57,6 +57,26 @@ type scope struct {
 
 	ended bool       // it was taken out of the table; written by the actor
 	kept  sched.List // lanes that keep their slots and wait for a change here; the actor's alone
+}
+
+// word is one of the vendor: when it was received, and until when it is to be obeyed.
+type said struct{ at, until int64 }
+
+// says takes a word that came now.
+func (s *scope) says(now, until int64) {
+	s.own[0] = said{s.own[1].at, max(s.own[0].until, s.own[1].until)}
+	s.own[1] = said{now, until}
+}
+
+// since returns until when the vendor has said something since at; 0 if it has not. Of words
+// that are many it may be one of before.
+func (s *scope) since(at int64) (until int64) {
+	for _, w := range s.own {
+		if w.at >= at {
+			until = max(until, w.until)
+		}
+	}
+	return until
 }
 
 func (s *scope) When() int64   { return s.at }

@@ -20,6 +20,7 @@ type cell struct {
 	told    bool  // the store knows of us
 	pending *Item // sent, and perhaps executed
 	begun   int64 // when it was sent first
+	begunAt int64 // the same, by steady
 	lost    bool  // the store answers, but not about this key
 	pause   int64 // then, it is not asked before
 	fresh   int64 // when the last item was sent first whose answer was taken; -1: too long ago

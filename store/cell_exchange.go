@@ -23,21 +23,21 @@ func isDefinite(err error) bool {
 // hinted at since.
 func (c *cell) item(now int64) *Item {
 	if c.pending != nil {
-		return c.pending.after(time.Duration(now - c.begun))
+		return c.pending.after(c.ago())
 	}
 	c.hinted = false
 	c.drop(now)
 	c.s.seq++
 	it := &Item{Key: c.key, Seq: c.s.seq, Epoch: c.epoch, Seen: c.seen, Debt: min(c.debt, 1e9)}
 	c.debt -= it.Debt
-	c.pending, c.begun, c.told = it, now, true
+	c.pending, c.begun, c.begunAt, c.told = it, now, c.s.steady(), true
 	c.pace.measure(now)
 	if c.share != nil {
 		it.Limits, it.Version = c.share.limits, c.share.version
 		c.wish(it, now)
 	}
 	if c.member != nil {
-		c.member.say(it, now)
+		c.member.say(it)
 	}
 	if c.slots != nil {
 		c.prune(now)
@@ -51,6 +51,9 @@ func (c *cell) item(now int64) *Item {
 	}
 	return it
 }
+
+// ago is how long ago the pending item was sent first.
+func (c *cell) ago() time.Duration { return time.Duration(c.s.steady() - c.begunAt) }
 
 // after is it as it is to be sent again d later: its cooldowns have gone on meanwhile. If
 // the store has executed it before, it does not look at them.
@@ -152,7 +155,7 @@ func (c *cell) unsaid(now int64) {
 	c.debt += it.Debt
 	c.passed = c.passed || it.Probe == ProbePassed
 	if c.member != nil {
-		c.member.unsaid(it, c.begun)
+		c.member.unsaid(it, c.begunAt)
 	}
 	c.rest(now)
 }
@@ -175,8 +178,8 @@ func (c *cell) alone(now int64, err error) (after []func()) {
 	return append(c.wake(), func() { c.s.tell(slog.LevelWarn, event.StoreLost, name, c.s.cfg.Outage.String()+" for "+c.key, err) })
 }
 
-// answered takes an answer to it. news is what tells governors of their cooldowns.
-func (c *cell) answered(it *Item, a *Answer, sent, now int64) (news, after []func()) {
+// answered takes an answer to it, which was sent at sent, by steady at sentAt.
+func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []func()) {
 	c.pause = 0
 	if c.lost {
 		c.lost = false
@@ -187,19 +190,19 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (news, after []fun
 	if a.Stale {
 		c.fresh = -1
 		c.unsaid(now)
-		return news, after
+		return after
 	}
 	c.pending = nil
 	if !a.sane(it) { // it was executed, perhaps
 		c.fresh = -1
 		c.rest(now)
-		return news, after
+		return after
 	}
 	c.fresh = c.begun
 	if c.epoch != "" && a.Epoch != c.epoch {
 		after = append(after, c.s.forgot(a.Epoch)...)
 		if c.member != nil {
-			c.member.tellAgain(now)
+			c.member.tellAgain()
 			c.hinted = true
 		}
 	}
@@ -263,13 +266,13 @@ func (c *cell) answered(it *Item, a *Answer, sent, now int64) (news, after []fun
 		}
 	}
 	if c.member != nil {
-		news = c.member.hear(it, a, c.begun, sent, now)
+		after = append(after, c.member.hear(it, a, sentAt)...)
 		c.member.part()
 	}
 	if a.Granted > 0 || was != c.frozen(now) || c.slots != nil && c.fits() {
 		after = append(after, c.wake()...)
 	}
-	return news, after
+	return after
 }
 
 // spoils is what follows a grant that had ended when it came; what logs, once, that

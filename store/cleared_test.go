@@ -238,3 +238,207 @@ func TestTheLastWordOfAGovernorIsHeard(t *testing.T) {
 		}
 	}
 }
+
+// Of two governors of one name one is told to wait and cleared at once: the other must not
+// be told of the first after the second.
+func TestAClearFollowsWhatItEnds(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			a := newFarProcess(t, memory(t))
+			defer a.end()
+			b := join(t, a.syncer)
+			defer b.Close()
+			time.Sleep(3 * time.Second)
+			a.Learn(throttle.Signal{Delay: time.Hour})
+			time.Sleep(time.Nanosecond)
+			a.Clear(throttle.Scope{})
+			time.Sleep(3 * time.Second)
+			if d := next(t, b); d > 0 {
+				t.Errorf("its neighbour waits for %v", d)
+			}
+		})
+	}
+}
+
+// Another process clears an hour, and before that is heard of here the vendor asks for less.
+func TestAClearLeavesTheShorterWordThatItHasNotHeardOf(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			a, b := newFarProcess(t, m), newFarProcess(t, m)
+			defer b.end()
+			defer a.end()
+			time.Sleep(3 * time.Second)
+			a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+			time.Sleep(3 * time.Second)
+			a.back.Store(int64(300 * time.Millisecond))
+			b.Clear(sc)
+			time.Sleep(100 * time.Millisecond)
+			a.Learn(throttle.Signal{Scope: sc, Delay: 30 * time.Second})
+			time.Sleep(time.Second)
+			for name, p := range map[string]*farProcess{"it": a, "the other": b} {
+				if left := p.left(sc); left < 28*time.Second { // it may cool on, if it has not heard of the clear alone
+					t.Errorf("%v: %s cools for %v after the vendor had asked for 30s", sc, name, left)
+				}
+			}
+		})
+	}
+}
+
+// A process clears its own hour, while another is told to wait for ten minutes: that is
+// hidden behind the hour in the store.
+func TestAClearLeavesWhatIsHiddenBehindWhatItEnds(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		for _, first := range []bool{false, true} { // it is told before the hour is
+			synctest.Test(t, func(t *testing.T) {
+				m := memory(t)
+				a, b := newFarProcess(t, m), newFarProcess(t, m)
+				defer b.end()
+				defer a.end()
+				time.Sleep(3 * time.Second)
+				a.back.Store(int64(100 * time.Millisecond))
+				b.back.Store(int64(300 * time.Millisecond))
+				tell := func() { a.Learn(throttle.Signal{Scope: sc, Delay: 10 * time.Minute}) }
+				if first {
+					tell()
+				}
+				b.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+				time.Sleep(5 * time.Millisecond)
+				b.Clear(sc)
+				time.Sleep(5 * time.Millisecond)
+				if !first {
+					tell()
+				}
+				for range 8 * 60 {
+					if time.Sleep(time.Second); a.left(sc) < time.Minute {
+						t.Fatalf("%v: %v are left of 10 minutes that the vendor had asked for", sc, a.left(sc))
+					}
+				}
+			})
+		}
+	}
+}
+
+func (p *farProcess) left(sc throttle.Scope) (left time.Duration) { return coolsFor(p.Plain, sc) }
+
+func coolsFor(g *governor.Plain, sc throttle.Scope) time.Duration {
+	for _, c := range g.Export().Cooldowns {
+		if c.Scope == sc {
+			return max(0, time.Until(c.Until))
+		}
+	}
+	return 0
+}
+
+// A governor joins while the answer is on its way that says that it was cleared.
+func TestWhoJoinsHearsOfAClearThatIsOnItsWay(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			a, b := newFarProcess(t, m), newFarProcess(t, m)
+			defer b.end()
+			defer a.end()
+			time.Sleep(3 * time.Second)
+			a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+			time.Sleep(3 * time.Second)
+			b.back.Store(int64(300 * time.Millisecond))
+			a.Clear(sc)
+			time.Sleep(100 * time.Millisecond)
+			c := join(t, b.syncer)
+			defer c.Close()
+			time.Sleep(3 * time.Second)
+			for name, g := range map[string]*governor.Plain{"it": c, "its neighbour": b.Plain} {
+				if left := coolsFor(g, sc); left > 0 {
+					t.Errorf("%v: %s cools for %v", sc, name, left)
+				}
+			}
+		})
+	}
+}
+
+// When the store has lost its state, the first who comes back may have heard of less.
+func TestLostStateGetsTheLongestWordBack(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			a, b := newFarProcess(t, m), newFarProcess(t, m)
+			defer b.end()
+			defer a.end()
+			time.Sleep(3 * time.Second)
+			a.Learn(throttle.Signal{Scope: sc, Delay: 2 * time.Minute})
+			time.Sleep(3 * time.Second)
+			b.down.Store(true)
+			time.Sleep(time.Second)
+			told := time.Now()
+			a.Learn(throttle.Signal{Scope: sc, Delay: 10 * time.Minute})
+			time.Sleep(2 * time.Second)
+			a.down.Store(true)
+			m.Lose()
+			b.down.Store(false)
+			time.Sleep(5 * time.Second)
+			a.down.Store(false)
+			time.Sleep(20 * time.Second)
+			c := newFarProcess(t, m)
+			defer c.end()
+			time.Sleep(3 * time.Second)
+			for name, p := range map[string]*farProcess{"it": a, "another": b, "a new process": c} {
+				if d := time.Since(told) + p.left(sc); d < 10*time.Minute {
+					t.Errorf("%v: %s cools until %v after the vendor had asked for 10 minutes", sc, name, d)
+				}
+			}
+		})
+	}
+}
+
+// A wall clock that is set forward ends leases, and no cooldown.
+func TestAWallClockThatIsSetForwardEndsNoCooldown(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		for name, set := range map[string]func(p *farProcess, m *store.Memory, step func()){
+			"as ever": func(_ *farProcess, _ *store.Memory, step func()) { step() },
+			"in an outage": func(p *farProcess, _ *store.Memory, step func()) {
+				p.down.Store(true)
+				p.Learn(throttle.Signal{Scope: sc, Delay: 10*time.Minute + time.Second})
+				time.Sleep(time.Second)
+				step()
+				time.Sleep(time.Second)
+				p.down.Store(false)
+			},
+			"before the state is lost": func(_ *farProcess, m *store.Memory, step func()) { step(); m.Lose() },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				m := memory(t)
+				a, b := newFarProcess(t, m), newFarProcess(t, m)
+				defer b.end()
+				defer a.end()
+				var ahead atomic.Int64
+				a.syncer.SetWall(func() time.Duration { return time.Duration(ahead.Load()) })
+				time.Sleep(3 * time.Second)
+				a.Learn(throttle.Signal{Scope: sc, Delay: 10 * time.Minute})
+				told := time.Now()
+				time.Sleep(time.Second)
+				set(a, m, func() { ahead.Store(int64(time.Hour)) })
+				time.Sleep(3 * time.Second)
+				c, d := join(t, a.syncer), newFarProcess(t, m)
+				defer d.end()
+				defer c.Close()
+				time.Sleep(3 * time.Second)
+				all := map[string]*governor.Plain{"it": a.Plain, "its neighbour": c, "another": b.Plain, "a new process": d.Plain}
+				for who, g := range all {
+					if d := time.Since(told) + coolsFor(g, sc); d < 10*time.Minute-time.Second {
+						t.Errorf("%s, %v: %s cools until %v after the vendor had asked for 10 minutes", name, sc, who, d)
+					}
+				}
+				b.back.Store(int64(300 * time.Millisecond))
+				a.Clear(sc)
+				time.Sleep(100 * time.Millisecond)
+				ahead.Add(int64(time.Minute))
+				time.Sleep(3 * time.Second)
+				for who, g := range all {
+					if left := coolsFor(g, sc); left > 0 {
+						t.Errorf("%s, %v: %s cools for %v after it was cleared", name, sc, who, left)
+					}
+				}
+			})
+		}
+	}
+}

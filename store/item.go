@@ -44,7 +44,8 @@ type Item struct {
 	Debt int64
 
 	// Cool says which scopes of Key the vendor asked to leave alone, and for how
-	// long, from now. A scope's cooldown is only ever extended. Up to 16.
+	// long, from now. A scope's cooldown is only ever extended. It gets a new Gen also where
+	// it ends later anyway: who has not heard of this word does not clear it. Up to 16.
 	Cool []Cool
 
 	// Known are the cooldowns that the node knows of, by the Gen that it was told.
@@ -110,8 +111,8 @@ type Cooldown struct {
 	Scope string
 	Left  time.Duration // 0: it was cleared
 
-	// Gen is the number of its last change, from 1, among all scopes of the key. It
-	// grows when the end moves later, and when it is cleared.
+	// Gen is the number of its last change, from 1, among all scopes of the key. Each word
+	// of Item.Cool, and each Clear that ends something, is one.
 	Gen uint64
 }
 

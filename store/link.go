@@ -22,12 +22,13 @@ type Governor interface {
 	ClearBefore(throttle.Scope, time.Time)
 }
 
-// sharedSource is the Source of cooldowns that come from the store, which are not
-// told to it again.
+// SharedSource is how the Source begins of signals that come from a store, and of events
+// about them, which are not told to it again.
+const SharedSource = "shared by "
+
 const (
-	sharedSource = "shared by "
-	fromGovernor = sharedSource + "another governor"
-	fromProcess  = sharedSource + "another process"
+	fromGovernor = SharedSource + "another governor"
+	fromProcess  = SharedSource + "another process"
 )
 
 // link is a governor that shares its cooldowns under a cell's key. Syncer.mu guards
@@ -36,18 +37,33 @@ type link struct {
 	c     *cell
 	gov   []Governor // of one name in this process there may be several
 	known map[string]*cooling
-	tell  map[string]int64  // until when, by scope
+	tell  map[string]untold // by scope
 	clear map[string]uint64 // up to which Gen, by scope
 	again map[string]bool   // scopes of which the store has lost what is known
 	long  bool              // it was logged that a scope is too long to be shared
+
+	out   []told // what governors are to be told, in order
+	tells bool   // somebody does
 }
 
-// cooling is a cooldown that is known here.
+// told is a word for a governor.
+type told struct {
+	gov  Governor
+	word func(Governor)
+}
+
+// cooling is a cooldown that is known here, by Syncer.steady: what becomes of the wall
+// clock does not end it.
 type cooling struct {
 	until int64
 	gen   uint64
 	at    int64 // when until was heard of
+	own   int64 // when the vendor last said something to one of the governors
 }
+
+// untold is what the vendor has said to one of the governors since the store was told last:
+// the longest of it, and when the first was.
+type untold struct{ until, since int64 }
 
 // Join has g share its cooldowns with the governors of the same Name in all
 // processes: those that it learns from its vendor, and those that are cleared. What
@@ -58,27 +74,27 @@ type cooling struct {
 // The Logger is told once.
 func (s *Syncer) Join(g Governor) (leave func()) {
 	s.mu.Lock()
-	c, now := s.cell(KeyFor(g.Name(), throttle.Scope{}.String())), s.now()
+	c, now := s.cell(KeyFor(g.Name(), throttle.Scope{}.String())), s.steady()
 	if c.member == nil {
-		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]int64), clear: make(map[string]uint64)}
+		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]untold), clear: make(map[string]uint64)}
 		c.seen, c.epoch, c.fresh = 0, "", -1 // it wants to hear all
 	}
 	l := c.member
 	l.gov = append(l.gov, g)
-	var known []throttle.Signal
 	for scope, k := range l.known {
 		if k.until > now {
-			known = append(known, throttle.Signal{Scope: scopeFor(scope), Delay: time.Duration(k.until - now), Source: fromGovernor})
+			l.out = append(l.out, told{g, l.learn(scope, k.until, fromGovernor)})
 		}
 	}
-	s.plan(c, now)
+	s.plan(c, s.now())
 	s.mu.Unlock()
-	for _, sig := range known {
-		g.Learn(sig)
-	}
-	stop := g.Listen(func(e event.Event) { s.heard(l, g, e) }, event.Cooling, event.Extended, event.Cleared)
+	l.deliver()
+	stop := g.Listen(func(e event.Event) { s.heard(l, g, e) }, event.Learned, event.Cooling, event.Extended, event.Cleared)
 	return func() {
 		stop()
+		s.mu.Lock()
+		l.gov = slices.DeleteFunc(l.gov, func(o Governor) bool { return o == g })
+		s.mu.Unlock()
 		if last, ok := g.(interface{ Cooling() []event.Event }); ok {
 			for _, e := range last.Cooling() {
 				s.heard(l, g, e)
@@ -86,7 +102,6 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		l.gov = slices.DeleteFunc(l.gov, func(o Governor) bool { return o == g })
 		l.part()
 	}
 }
@@ -98,10 +113,13 @@ func (l *link) part() {
 	}
 }
 
+// Shared reports whether a signal, or an event, came from a store, by its Source.
+func Shared(source string) bool { return strings.HasPrefix(source, SharedSource) }
+
 // heard takes an event of from.
 func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 	scope, ok := scopeOf(e.Scope)
-	if !ok || strings.HasPrefix(e.Source, sharedSource) {
+	if !ok || Shared(e.Source) {
 		return
 	}
 	s.mu.Lock()
@@ -116,40 +134,93 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		}
 		return
 	}
-	now := s.now()
-	k, at := l.of(scope), now
-	if !e.Time.IsZero() {
-		at = s.since(e.Time)
+	if e.Time.IsZero() {
+		e.Time = time.Now()
 	}
-	until := s.since(e.Until)
+	k, now, at, until := l.of(scope), s.steady(), s.at(e.Time), s.at(e.Until)
 	news := until > max(now, k.until)
-	if e.Kind == event.Cleared {
-		news = k.until > now && at > k.at // else it was cleared by us, or is of what was before
+	switch e.Kind {
+	case event.Cleared:
+		news = k.until > now && at > k.at // else it is of what was before
+	case event.Learned: // of what moves the end the next event tells
+		until = at + int64(e.Delay)
+		news = e.Delay > 0 && until > now && until <= k.until
 	}
 	if !news {
 		s.mu.Unlock()
 		return
 	}
-	tell := func(g Governor) {
-		g.Learn(throttle.Signal{Scope: scopeFor(scope), Delay: time.Duration(until - now), Source: fromGovernor})
-	}
-	if e.Kind == event.Cleared {
+	switch e.Kind {
+	case event.Cleared:
 		k.until = 0
 		delete(l.tell, scope)
 		l.ends(scope, k.gen)
-		tell = func(g Governor) { g.ClearBefore(scopeFor(scope), s.time(at)) }
-	} else {
-		k.until, k.at = until, at
-		if l.tell[scope] = until; scope == "" {
-			l.c.probe, l.c.probeEnds, l.c.probing = ProbeCooling, until, false
+		l.all(l.clears(scope, e.Time), from)
+	case event.Learned: // the store is told what is hidden behind more, so that nobody clears it unheard
+		k.own = at
+		l.owes(scope, until, at)
+	default:
+		k.until, k.at, k.own = until, at, at
+		if l.owes(scope, until, at); scope == "" {
+			l.c.probe, l.c.probeEnds, l.c.probing = ProbeCooling, s.since(e.Until), false
+		}
+		l.all(l.learn(scope, until, fromGovernor), from)
+	}
+	s.plan(l.c, s.now())
+	s.mu.Unlock()
+	l.deliver()
+}
+
+// owes has the store told of a word that came at at.
+func (l *link) owes(scope string, until, at int64) {
+	if u, more := l.tell[scope]; more {
+		until, at = max(until, u.until), min(at, u.since)
+	}
+	l.tell[scope] = untold{until, at}
+}
+
+// learn and clears are words for governors.
+func (l *link) learn(scope string, until int64, source string) func(Governor) {
+	return func(g Governor) {
+		if d := until - l.c.s.steady(); d > 0 {
+			g.Learn(throttle.Signal{Scope: scopeFor(scope), Delay: time.Duration(d), Source: source})
 		}
 	}
-	s.plan(l.c, now)
-	others := slices.DeleteFunc(slices.Clone(l.gov), func(g Governor) bool { return g == from })
-	s.mu.Unlock()
-	for _, g := range others { // in this process
-		tell(g)
+}
+
+func (l *link) clears(scope string, at time.Time) func(Governor) {
+	return func(g Governor) { g.ClearBefore(scopeFor(scope), at) }
+}
+
+// all has all governors but one told.
+func (l *link) all(word func(Governor), but Governor) {
+	for _, g := range l.gov {
+		if g != but {
+			l.out = append(l.out, told{g, word})
+		}
 	}
+}
+
+// deliver tells the governors what they are to be told, in order, unless somebody does
+// already. The caller holds no lock, since a Clear waits for the governor's actor. That may
+// be the caller, which has left: nothing is told to one that has.
+func (l *link) deliver() {
+	s := l.c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.tells {
+		return
+	}
+	l.tells = true
+	for len(l.out) > 0 {
+		next := l.out[0]
+		if l.out = l.out[1:]; slices.Contains(l.gov, next.gov) {
+			s.mu.Unlock()
+			next.word(next.gov)
+			s.mu.Lock()
+		}
+	}
+	l.tells = false
 }
 
 // of returns what is known of scope. What is over is forgotten when there is much.
@@ -157,7 +228,7 @@ func (l *link) of(scope string) *cooling {
 	k := l.known[scope]
 	if k == nil {
 		if len(l.known) >= 4*MaxScopes {
-			now := l.c.s.now()
+			now := l.c.s.steady()
 			for s, k := range l.known {
 				if k.until <= now {
 					delete(l.known, s)
@@ -178,7 +249,8 @@ func (l *link) ends(scope string, gen uint64) {
 }
 
 // cooling reports whether any scope is, as far as is known here.
-func (l *link) cooling(now int64) bool {
+func (l *link) cooling() bool {
+	now := l.c.s.steady()
 	for _, k := range l.known {
 		if k.until > now {
 			return true
@@ -190,7 +262,8 @@ func (l *link) cooling(now int64) bool {
 func (l *link) toSay() bool { return len(l.tell) > 0 || len(l.clear) > 0 || len(l.again) > 0 }
 
 // tellAgain has the store told what is known of: it has lost it.
-func (l *link) tellAgain(now int64) {
+func (l *link) tellAgain() {
+	now := l.c.s.steady()
 	l.again = make(map[string]bool)
 	for scope, k := range l.known {
 		if k.until > now {
@@ -200,14 +273,15 @@ func (l *link) tellAgain(now int64) {
 }
 
 // say fills in what the store is to be told.
-func (l *link) say(it *Item, now int64) {
-	for scope, until := range l.tell {
+func (l *link) say(it *Item) {
+	now := l.c.s.steady()
+	for scope, u := range l.tell {
 		if len(it.Cool) == 16 {
 			break
 		}
 		delete(l.tell, scope)
-		if until > now {
-			it.Cool = append(it.Cool, Cool{scope, time.Duration(min(until-now, int64(MaxCool)))})
+		if u.until > now {
+			it.Cool = append(it.Cool, Cool{scope, time.Duration(min(u.until-now, int64(MaxCool)))})
 		}
 	}
 	for scope, gen := range l.clear {
@@ -232,9 +306,8 @@ func (l *link) say(it *Item, now int64) {
 // has heard since is newer: a cooldown that has come, and one that was cleared.
 func (l *link) unsaid(it *Item, begun int64) {
 	for _, cool := range it.Cool {
-		_, newer := l.tell[cool.Scope]
-		if _, ended := l.clear[cool.Scope]; !newer && !ended {
-			l.tell[cool.Scope] = begun + int64(cool.For)
+		if _, ended := l.clear[cool.Scope]; !ended {
+			l.owes(cool.Scope, begun+int64(cool.For), 0)
 		}
 	}
 	for _, k := range it.Clear {
@@ -250,18 +323,20 @@ func (l *link) unsaid(it *Item, begun int64) {
 	}
 }
 
-// hear takes what the store says, and returns what tells the governors. it was sent first
-// at begun, and for the last time at sent.
-func (l *link) hear(it *Item, a *Answer, begun, sent, now int64) (after []func()) {
+// hear takes what the store says in answer to it, which was sent at sent, and returns what
+// tells the governors.
+func (l *link) hear(it *Item, a *Answer, sent int64) (after []func()) {
+	now := l.c.s.steady()
 	slack := now - sent + int64(time.Millisecond) // what we told comes back a round trip later
+	// Each word of ours has a Gen. If others have said something meanwhile, there are more.
+	alone := it.Epoch == a.Epoch && a.Gen == it.Seen+uint64(len(it.Cool)) && len(it.Known)+len(it.Clear) == 0
 	for _, cd := range a.Cooldowns {
 		k := l.of(cd.Scope)
-		scope := scopeFor(cd.Scope)
 		was, until := k.until, now+int64(cd.Left)
 		k.gen = cd.Gen
 		if gen, ended := l.clear[cd.Scope]; ended && cd.Left > 0 {
-			if slices.ContainsFunc(it.Cool, func(c Cool) bool { return c.Scope == cd.Scope && until <= begun+int64(c.For)+slack }) {
-				gen = cd.Gen // our own word, from before it was ended
+			if alone && slices.ContainsFunc(it.Cool, func(c Cool) bool { return c.Scope == cd.Scope }) {
+				gen = cd.Gen // our own word, from before it was ended, behind which no other's is hidden
 				l.clear[cd.Scope] = gen
 			}
 			if cd.Gen <= gen {
@@ -270,23 +345,29 @@ func (l *link) hear(it *Item, a *Answer, begun, sent, now int64) (after []func()
 			delete(l.clear, cd.Scope) // which was of an earlier one
 		}
 		switch {
-		case cd.Left == 0 && (was <= now || l.tell[cd.Scope] > now): // it is over here, too, or what is newer has yet to be told
-		case cd.Left == 0:
+		case cd.Left == 0 && was <= now: // it is over here, too
+		case cd.Left == 0: // all is but what the store had not been told
 			k.until = 0
-			at := l.c.s.time(begun) // the store did not know of what was heard since
-			after = append(after, l.each(func(g Governor) { g.ClearBefore(scope, at) })...)
+			u, more := l.tell[cd.Scope]
+			at := k.own + 1
+			if more {
+				at = u.since
+			}
+			l.all(l.clears(cd.Scope, l.c.s.base.Add(time.Duration(at))), nil)
+			if more {
+				k.until = u.until
+				l.all(l.learn(cd.Scope, u.until, fromGovernor), nil)
+			}
 		case until > was+slack:
 			k.until, k.at = until, now
-			sig := throttle.Signal{Scope: scope, Delay: cd.Left, Source: fromProcess}
-			after = append(after, l.each(func(g Governor) { g.Learn(sig) })...)
+			l.all(l.learn(cd.Scope, until, fromProcess), nil)
+		case l.again[cd.Scope] && was > until+slack: // it has lost it, and heard of less from another
+			delete(l.again, cd.Scope)
+			l.owes(cd.Scope, was, k.at)
 		}
 	}
-	return after
-}
-
-func (l *link) each(do func(Governor)) (after []func()) {
-	for _, g := range l.gov {
-		after = append(after, func() { do(g) })
+	if len(l.out) > 0 {
+		after = append(after, l.deliver)
 	}
 	return after
 }

@@ -38,10 +38,8 @@ func (r *resource) cool(now int64, in terms, it *Item) (changed bool) {
 		}
 	}
 	for _, k := range it.Cool {
-		if c, until := r.scope(k.Scope), now+int64(min(k.For, MaxCool)); c == nil || c.until < until {
-			r.extend(k.Scope, until, r.gen+1)
-			changed = true
-		}
+		r.extend(k.Scope, now+int64(min(k.For, MaxCool)), r.gen+1)
+		changed = true
 	}
 	return changed
 }

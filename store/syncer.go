@@ -93,8 +93,11 @@ func (s *Syncer) now() int64 {
 // since is t, a time of this process, by the clock of now.
 func (s *Syncer) since(t time.Time) int64 { return int64(t.Sub(s.base)) + s.ahead.Load() }
 
-// time is the other way round.
-func (s *Syncer) time(t int64) time.Time { return s.base.Add(time.Duration(t - s.ahead.Load())) }
+// steady is the time since base by the monotonic clock alone: that of cooldowns, which must
+// not end early, as leases may. At is when it was, or will be, a time.
+func (s *Syncer) steady() int64 { return s.at(time.Now()) }
+
+func (s *Syncer) at(t time.Time) int64 { return int64(t.Sub(s.base)) }
 
 // Close gives back what was granted, as far as the store takes it within a second,
 // and returns when nothing of the Syncer is left. Shares of a closed Syncer let
@@ -131,10 +134,10 @@ func (s *Syncer) leave() {
 		it := Item{Key: c.key, Seq: s.seq, Returned: c.give(), Debt: c.debt, Bye: true}
 		if p := c.pending; p != nil { // charged twice, perhaps: the safe side
 			it.Debt += p.Debt
-			it.Cool = p.after(time.Duration(s.now() - c.begun)).Cool
+			it.Cool = p.after(c.ago()).Cool
 		}
 		if it.Debt = min(it.Debt, 1e9); c.member != nil {
-			c.member.say(&it, s.now())
+			c.member.say(&it)
 		}
 		items = append(items, it)
 	}
@@ -156,10 +159,10 @@ func (s *Syncer) loop() {
 		s.report()
 		s.rouse()
 		s.attend()
-		next := s.begin()
+		now, next := s.begin()
 		timer.Stop()
 		if next != never {
-			timer.Reset(time.Duration(max(0, next-s.now())))
+			timer.Reset(time.Duration(max(0, next-now)))
 		}
 		select {
 		case <-s.ctx.Done():

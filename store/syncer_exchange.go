@@ -29,13 +29,13 @@ func (s *Syncer) kick() {
 	}
 }
 
-// begin sends what is due and returns when the next is. The caller is loop.
-func (s *Syncer) begin() (next int64) {
+// begin sends what is due at now, and returns that and when the next is. The caller is loop.
+func (s *Syncer) begin() (now, next int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	now = s.now()
 	if now < s.retry {
-		return s.retry
+		return now, s.retry
 	}
 	for s.running < maxRunning {
 		var batch []*cell
@@ -56,20 +56,20 @@ func (s *Syncer) begin() (next int64) {
 		}
 		if len(batch) == 0 {
 			if c := s.due.first(); c != nil {
-				return c.due
+				return now, c.due
 			}
-			return never
+			return now, never
 		}
 		s.running++
 		s.work.Add(1)
-		go s.exchange(batch, items, now)
+		go s.exchange(batch, items, now, s.steady())
 	}
-	return never // the end of one wakes us
+	return now, never // the end of one wakes us
 }
 
 // exchange sends items, up to three times while nobody knows whether they arrived,
-// and takes the answers. sent is before the first time.
-func (s *Syncer) exchange(batch []*cell, items []Item, sent int64) {
+// and takes the answers. sent, by steady sentAt, is before the first time.
+func (s *Syncer) exchange(batch []*cell, items []Item, sent, sentAt int64) {
 	defer s.work.Done()
 	var answers []Answer
 	var err error
@@ -84,7 +84,7 @@ func (s *Syncer) exchange(batch []*cell, items []Item, sent int64) {
 			}
 			told = make([]Item, len(items)) // a Store may keep what it was given
 			for i := range items {
-				told[i] = *items[i].after(time.Duration(s.now() - sent))
+				told[i] = *items[i].after(time.Duration(s.steady() - sentAt))
 			}
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
@@ -97,15 +97,18 @@ func (s *Syncer) exchange(batch []*cell, items []Item, sent int64) {
 			break
 		}
 	}
-	s.settled(batch, items, answers, err, sent)
+	s.settled(batch, items, answers, err, sent, sentAt)
 }
 
 // settled takes what came of an exchange.
-func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err error, sent int64) {
-	var news, after []func() // to be called under no lock
+func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err error, sent, sentAt int64) {
+	var after []func() // to be called under no lock
 	s.mu.Lock()
 	now := s.now()
+	s.running--
+	s.kick()
 	for i, c := range batch {
+		c.busy = false
 		switch {
 		case errors.Is(err, ErrInvalid):
 			// It says nothing of the store, which may be there for all but the one that is
@@ -119,25 +122,12 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 			err = errAnswer // of somebody else's request
 			c.failed(now, err)
 		default:
-			told, more := c.answered(&items[i], &answers[i], sent, now)
-			news, after = append(news, told...), append(after, more...)
+			after = append(after, c.answered(&items[i], &answers[i], sent, sentAt, now)...)
 		}
+		s.plan(c, c.next(now))
 	}
 	if !errors.Is(err, ErrInvalid) {
 		after = append(after, s.mood(err, now)...)
-	}
-	if len(news) > 0 { // governors hear of it before what follows is asked for, and so in its order
-		s.mu.Unlock()
-		for _, f := range news {
-			f()
-		}
-		s.mu.Lock()
-	}
-	s.running--
-	s.kick()
-	for _, c := range batch {
-		c.busy = false
-		s.plan(c, c.next(s.now()))
 	}
 	s.mu.Unlock()
 	for _, f := range after {

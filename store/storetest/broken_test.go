@@ -333,6 +333,21 @@ var controls = []struct {
 			}
 		}
 	}},
+	{check: "ClearLeavesWhatIsNewer", what: "hides what is shorter", breaks: func(b *broken) {
+		b.exchange = func(m *store.Memory, ctx context.Context, n store.Node, items []store.Item) ([]store.Answer, error) {
+			if len(items[0].Cool) > 0 {
+				as, err := m.Exchange(ctx, store.NewNode(), []store.Item{{Key: items[0].Key, Seq: 1, Bye: true}})
+				if err != nil {
+					return nil, err
+				}
+				items = slices.Clone(items)
+				items[0].Cool = slices.DeleteFunc(slices.Clone(items[0].Cool), func(k store.Cool) bool {
+					return slices.ContainsFunc(as[0].Cooldowns, func(c store.Cooldown) bool { return c.Scope == k.Scope && c.Left > k.For })
+				})
+			}
+			return m.Exchange(ctx, n, items)
+		}
+	}},
 	{check: "ClearLeavesWhatIsNewer", what: "goes by no epoch", breaks: func(b *broken) {
 		b.before = func(_ *store.Node, it *store.Item) {
 			if len(it.Clear) > 0 {

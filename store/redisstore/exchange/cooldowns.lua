@@ -62,11 +62,8 @@ local function cool()
 		end
 	end
 	for _, k in ipairs(saying) do
-		local c, till = cools[k[1]], now + min(tonumber(k[2]), LONGEST)
-		if not c or c.till < till then
-			extend(k[1], till, gen + 1)
-			tell = true
-		end
+		extend(k[1], now + min(tonumber(k[2]), LONGEST), gen + 1)
+		tell = true
 	end
 end
 
