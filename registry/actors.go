@@ -123,7 +123,7 @@ func acquire(ctx context.Context, s *Packets, domain string, a argument) (any, e
 	}
 	name, err := s.lend(domain, m)
 	if err != nil {
-		m.Release(nil)
+		m.Release(context.Canceled) // nobody has used it: neither good nor bad
 		return nil, &Error{FailedToAcquirePermit, a.key, err}
 	}
 	return acquired{k.String(), name}, nil

@@ -152,11 +152,15 @@ func readable[C, T any](s *Set[C, T], kind string, of section) error {
 
 func load[C, T any](s *Set[C, T], of section) error {
 	var errs []error
+	named := make(map[string]bool, len(of.instances))
+	for _, i := range of.instances {
+		named[i.name] = true // changed below, once
+	}
 	for _, b := range of.bases {
 		var cfg C
 		err := Decode(b.value, &cfg)
 		if err == nil {
-			err = s.SetBase(b.name, cfg)
+			err = s.setBase(b.name, cfg, named)
 		}
 		errs = append(errs, err)
 	}
@@ -164,7 +168,7 @@ func load[C, T any](s *Set[C, T], of section) error {
 		override := Override[C]([]byte(i.config))
 		_, err := s.add(i.name, i.base, override)
 		if errors.Is(err, ErrExists) {
-			err = s.change(i.name, func(*entry[C, T]) (string, func(*C) error, bool) { return i.base, override, true })
+			err = s.change(i.name, func(*entry[C, T]) (string, func(*C) error, bool) { return i.base, override, true }, false)
 		}
 		errs = append(errs, err)
 	}

@@ -258,7 +258,7 @@ func (m Metadata) breaker() breaker.Config {
 	cfg := breaker.Config{
 		FailureRate: m.FailureRate / 100, SlowRate: m.SlowCallRate / 100, SlowCall: m.SlowCallThreshold,
 		MinCalls: m.MinimumCalls, HalfOpenCalls: m.HalfOpenCalls, HalfOpenWait: max(0, m.MaxWaitInHalfOpen),
-		OpenFor: backoff.Constant(m.WaitDurationInOpen),
+		OpenFor: backoff.Constant(m.WaitDurationInOpen), MaxRetryAfter: max(24*time.Hour, m.WaitDurationInOpen),
 	}
 	if m.SlidingWindowType == "TIME_BASED" {
 		cfg.WindowTime = time.Duration(m.SlidingWindowSize) * time.Second

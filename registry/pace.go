@@ -52,7 +52,7 @@ func newPaced(begin time.Time, p pace) (*paced, error) {
 func (p *paced) Wait(now time.Time, key string, n int) time.Duration {
 	p.turn(now)
 	w := p.Bucket.Wait(now, key, n)
-	if p.next != p.now {
+	if w != limiter.Never && p.next != p.now { // Capacity is in force at once
 		w = min(w, p.at.Sub(now))
 	}
 	return w

@@ -254,3 +254,33 @@ func TestClosedPacketsDoNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1, "nothing was changed")
 }
+
+// A permit that a packet could not be given was not used: it tells a breaker nothing.
+func TestWhatNoPacketGotClosesNoBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPermits(t, registry.PermitsConfig{})
+		defer p.Close()
+		s, err := registry.NewPackets(registry.PacketsConfig{Permits: p, MaxPermits: 1, Lease: time.Hour})
+		require.NoError(t, err)
+		defer s.Close()
+		const key = "circuitbreaker:x"
+		put(t, p, key, `{"minimumNumberOfCalls": 2, "slidingWindowSize": 2, "permittedNumberOfCallsInHalfOpenState": 2, "waitInOpenStateInMillis": 1000}`)
+		for range 2 {
+			m, err := p.Acquire(t.Context(), key, 1)
+			require.NoError(t, err)
+			m.Release(errors.New("down"))
+		}
+		time.Sleep(time.Second)
+		require.Contains(t, string(s.Handle(t.Context(), []byte(`{"operation": "bulkhead:acquire", "data": {"key": "bulkhead:y"}}`))), `"OK"`)
+		for range 2 { // one permit may be out, and is
+			require.Contains(t, string(s.Handle(t.Context(), []byte(`{"operation": "circuitbreaker:acquire", "data": {"key": "`+key+`"}}`))), `"ERROR"`)
+		}
+		n := 0
+		for range 10 {
+			if _, err := p.Acquire(t.Context(), key, 1); err == nil {
+				n++
+			}
+		}
+		require.Equal(t, 2, n, "it is half open")
+	})
+}

@@ -62,17 +62,18 @@ type Permits struct {
 	cfg   PermitsConfig
 	meta  MetaStore
 	own   *store.Memory // closed with it
+	base  time.Time     // what since counts from
 	ctx   context.Context
 	close context.CancelFunc
 
 	// mu guards the map and what follows. Nothing is made, called or waited for under
 	// it, but the idle methods of guards.
-	mu      sync.Mutex
-	keys    map[string]*guarded
-	changes uint64    // how often metadata was changed here
-	swept   time.Time // when idle keys were last looked for
-	closed  bool
-	reads   sync.WaitGroup // of goroutines that read metadata; added to unless closed
+	mu     sync.Mutex
+	keys   map[string]*guarded
+	making map[string]*making // keys whose first users are at it
+	swept  time.Time          // when idle keys were last looked for
+	closed bool
+	reads  sync.WaitGroup // of goroutines that read metadata; added to unless closed
 }
 
 // guarded is a key in use.
@@ -100,7 +101,7 @@ func NewPermits(cfg PermitsConfig) (*Permits, error) {
 	case cfg.MaxKeys < 1:
 		return nil, invalidf("PermitsConfig.MaxKeys is %d, want 0 or more", cfg.MaxKeys)
 	}
-	p := &Permits{cfg: cfg, meta: cfg.Meta, keys: make(map[string]*guarded)}
+	p := &Permits{cfg: cfg, meta: cfg.Meta, base: time.Now(), keys: make(map[string]*guarded), making: make(map[string]*making)}
 	if p.meta == nil {
 		own, err := store.NewMemory(store.MemoryConfig{})
 		if err != nil {
@@ -230,33 +231,74 @@ func (p *Permits) guarded(ctx context.Context, key string) (*guarded, error) {
 	for {
 		now := time.Now()
 		p.mu.Lock()
-		g, closed, changes := p.keys[k.String()], p.closed, p.changes
+		g, closed := p.keys[k.String()], p.closed
+		var changes uint64
 		if g != nil {
 			g.users.Add(1)
+		} else if !closed {
+			changes = p.makes(k)
 		}
 		p.mu.Unlock()
 		switch {
 		case closed:
 			return nil, &Error{FailedToAcquirePermit, key, ErrClosed}
 		case g != nil:
-			g.used.Store(now.UnixNano())
+			g.used.Store(p.since(now))
 			p.refresh(g, now)
 			return g, nil
 		}
-		r, err := p.get(ctx, k)
-		if err != nil {
-			code := FailedToInstantiateRegistry
-			if ctx.Err() != nil {
-				code = InterruptedWhileAcquiringPermit
-			}
-			return nil, &Error{code, key, err}
+		g, err := p.first(ctx, k, changes)
+		if g != nil || err != nil {
+			return g, err
 		}
-		if g, err = p.begin(k, r, changes); err != nil {
-			return nil, &Error{FailedToInstantiateRegistry, key, err}
+	}
+}
+
+// first makes what a key guards that makes has been told of; nil when begin says so.
+func (p *Permits) first(ctx context.Context, k Key, changes uint64) (*guarded, error) {
+	defer p.made(k)
+	r, err := p.get(ctx, k)
+	if err != nil {
+		code := FailedToInstantiateRegistry
+		if ctx.Err() != nil {
+			code = InterruptedWhileAcquiringPermit
 		}
-		if g != nil {
-			return g, nil
-		}
+		return nil, &Error{code, k.String(), err}
+	}
+	g, err := p.begin(k, r, changes)
+	if err != nil {
+		return nil, &Error{FailedToInstantiateRegistry, k.String(), err}
+	}
+	return g, nil
+}
+
+// making is a key that n users at once are about to use first, whose metadata was changed
+// here so often meanwhile.
+type making struct {
+	n       int
+	changes uint64
+}
+
+// makes says that somebody is about to make what k guards, and returns how often its
+// metadata was changed since the first did. The caller holds mu.
+func (p *Permits) makes(k Key) (changes uint64) {
+	m := p.making[k.String()]
+	if m == nil {
+		m = new(making)
+		p.making[k.String()] = m
+	}
+	m.n++
+	return m.changes
+}
+
+// made ends makes.
+func (p *Permits) made(k Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.making[k.String()]; m.n > 1 {
+		m.n--
+	} else {
+		delete(p.making, k.String())
 	}
 }
 
@@ -280,8 +322,8 @@ func (p *Permits) begin(k Key, r store.Record, changes uint64) (*guarded, error)
 	g := &guarded{key: k, version: 2 * r.Version}
 	now := time.Now()
 	g.users.Store(1)
-	g.used.Store(now.UnixNano())
-	g.read.Store(now.UnixNano())
+	g.used.Store(p.since(now))
+	g.read.Store(p.since(now))
 	if err := p.room(k, now); err != nil { // before anything is made
 		return nil, err
 	}
@@ -289,7 +331,7 @@ func (p *Permits) begin(k Key, r store.Record, changes uint64) (*guarded, error)
 		return nil, err
 	}
 	p.mu.Lock()
-	late := p.keys[k.String()] != nil || p.changes != changes || p.closed
+	late := p.keys[k.String()] != nil || p.making[k.String()].changes != changes || p.closed
 	full := len(p.keys) >= p.cfg.MaxKeys
 	if !late && !full {
 		p.keys[k.String()] = g
@@ -314,6 +356,9 @@ func (p *Permits) make(k Key, m Metadata, version uint64) (guard, error) {
 		return newCircuit(name, p.cfg, m)
 	}
 }
+
+// since is a time in nanoseconds of the monotonic clock: the wall clock may be set.
+func (p *Permits) since(t time.Time) int64 { return int64(t.Sub(p.base)) }
 
 // room makes room for a key where there is none, if something is idle. It looks once a
 // second at most, so that a flood of keys does not look at all of them each time.
@@ -345,5 +390,5 @@ func (p *Permits) room(k Key, now time.Time) error {
 // again; and what is shared the store forgets by itself. The caller holds mu, so that
 // nobody begins to use it.
 func (p *Permits) isIdle(g *guarded, now time.Time) bool {
-	return g.users.Load() == 0 && now.UnixNano()-g.used.Load() >= int64(time.Second) && g.guard.idle()
+	return g.users.Load() == 0 && p.since(now)-g.used.Load() >= int64(time.Second) && g.guard.idle()
 }

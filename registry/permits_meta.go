@@ -103,7 +103,9 @@ var errNilContext = invalidf("a nil context")
 // changed brings what a key guards, if it is in use, to what was stored or deleted.
 func (p *Permits) changed(k Key, value []byte, version uint64) error {
 	p.mu.Lock()
-	p.changes++
+	if m := p.making[k.String()]; m != nil {
+		m.changes++
+	}
 	g := p.keys[k.String()]
 	p.mu.Unlock()
 	if g == nil {
@@ -134,7 +136,7 @@ func (g *guarded) apply(value []byte, version uint64) error {
 // refresh has the metadata of a key in use read again when it is time, by a goroutine
 // that ends with the read. There is one at a time for a key.
 func (p *Permits) refresh(g *guarded, now time.Time) {
-	if now.UnixNano()-g.read.Load() < int64(p.cfg.Refresh) || !g.reading.CompareAndSwap(false, true) {
+	if p.since(now)-g.read.Load() < int64(p.cfg.Refresh) || !g.reading.CompareAndSwap(false, true) {
 		return
 	}
 	p.mu.Lock()
@@ -167,6 +169,6 @@ func (p *Permits) refresh(g *guarded, now time.Time) {
 			}
 			_ = g.apply(r.Value, version)
 		}
-		g.read.Store(time.Now().UnixNano())
+		g.read.Store(p.since(time.Now()))
 	}()
 }

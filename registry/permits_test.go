@@ -623,3 +623,90 @@ func TestPermitsUnderRandomUse(t *testing.T) {
 	wg.Wait()
 	require.NoError(t, p.Close())
 }
+
+// What is never to be had is refused, also while a larger limit waits for the next period.
+func TestMoreThanCapacityIsRefusedWhileARaiseWaits(t *testing.T) {
+	for _, raise := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPermits(t, registry.PermitsConfig{})
+			defer p.Close()
+			const key = "ratelimiter:x"
+			put(t, p, key, `{"capacity": 10, "limitForPeriod": 10, "limitRefreshPeriodInMillis": 3600000, "timeoutInMillis": 7200000}`)
+			_, err := p.Acquire(t.Context(), key, 1)
+			require.NoError(t, err)
+			if raise {
+				put(t, p, key, `{"capacity": 10, "limitForPeriod": 20, "limitRefreshPeriodInMillis": 3600000, "timeoutInMillis": 7200000}`)
+			}
+			began := time.Now()
+			_, err = p.Acquire(t.Context(), key, 11)
+			require.Error(t, err)
+			_, err = p.Acquire(t.Context(), key, 1)
+			require.NoError(t, err)
+			require.Zero(t, time.Since(began), "a raise waits: %v", raise)
+		})
+	}
+}
+
+func TestABreakerThatIsPutStaysOpenForAsLongAsItSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPermits(t, registry.PermitsConfig{})
+		defer p.Close()
+		const key = "circuitbreaker:x"
+		const week = `{"minimumNumberOfCalls": 2, "slidingWindowSize": 2, "waitInOpenStateInMillis": 604800000}`
+		put(t, p, key, week)
+		for range 2 {
+			m, err := p.Acquire(t.Context(), key, 1)
+			require.NoError(t, err)
+			m.Release(errors.New("down"))
+		}
+		put(t, p, key, week)
+		time.Sleep(6 * 24 * time.Hour)
+		_, err := p.Acquire(t.Context(), key, 1)
+		require.ErrorIs(t, err, breaker.ErrOpen)
+		time.Sleep(24 * time.Hour)
+		_, err = p.Acquire(t.Context(), key, 1)
+		require.NoError(t, err)
+	})
+}
+
+// slowMeta is metadata that is far away.
+type slowMeta struct{ *store.Memory }
+
+func (s slowMeta) Meta(ctx context.Context, op store.MetaOp) ([]store.Record, error) {
+	time.Sleep(10 * time.Millisecond)
+	return s.Memory.Meta(ctx, op)
+}
+
+// That the metadata of other keys changes all the time keeps nobody from the first use of one.
+func TestTheFirstUseOfAKeyIsNotKeptBackByChangesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := store.NewMemory(store.MemoryConfig{})
+		require.NoError(t, err)
+		defer m.Close()
+		p := newPermits(t, registry.PermitsConfig{Meta: slowMeta{m}})
+		defer p.Close()
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		for i := range 4 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 2500 * time.Microsecond)
+				var r store.Record
+				for ctx.Err() == nil {
+					var err error
+					if r, err = p.Put(context.Background(), fmt.Sprintf("ratelimiter:other%d", i), []byte(`{}`), r.Version); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(101 * time.Millisecond)
+		began := time.Now()
+		permit, err := p.Acquire(ctx, "ratelimiter:mine", 1)
+		require.NoError(t, err)
+		permit.Release(nil)
+		require.Less(t, time.Since(began), time.Second)
+	})
+}

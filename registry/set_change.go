@@ -24,7 +24,10 @@ func (s *Set[C, T]) base(name string) base[C] {
 // tried first: an instance that is made of it, and closed, must come about. The error
 // joins those of the instances that could not be changed and stay as they were; the
 // base is set nevertheless.
-func (s *Set[C, T]) SetBase(name string, cfg C) error {
+func (s *Set[C, T]) SetBase(name string, cfg C) error { return s.setBase(name, cfg, nil) }
+
+// setBase is SetBase, but for instances that are changed by who calls it.
+func (s *Set[C, T]) setBase(name string, cfg C, but map[string]bool) error {
 	err := checkName(name)
 	if err == nil {
 		err = s.try(name, cfg)
@@ -41,17 +44,18 @@ func (s *Set[C, T]) SetBase(name string, cfg C) error {
 	s.bases[name] = base[C]{cfg, old.turn + 1}
 	var of []string
 	for inst, e := range s.entries {
-		if e.base == name {
+		if e.base == name && !but[inst] {
 			of = append(of, inst)
 		}
 	}
 	s.mu.Unlock()
 	slices.Sort(of)
+	unchanged := old.turn > 0 && reflect.DeepEqual(old.cfg, cfg)
 	var errs []error
 	for _, inst := range of {
 		// It is made of what the base is by then, whoever has set it last. Who has
 		// removed it meanwhile, or put another in its place, need not be told.
-		err := s.change(inst, func(e *entry[C, T]) (string, func(*C) error, bool) { return e.base, e.override, e.base == name })
+		err := s.change(inst, func(e *entry[C, T]) (string, func(*C) error, bool) { return e.base, e.override, e.base == name }, unchanged)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			errs = append(errs, err)
 		}
@@ -159,17 +163,25 @@ func (s *Set[C, T]) Config(name string) (cfg C, ok bool) {
 	return cfg, false
 }
 
+// same reports whether to says the same as from. Functions cannot be compared: they are the
+// same where nothing was changed.
+func same[C any](from, to C, unchanged bool) bool {
+	return reflect.DeepEqual(from, to) ||
+		unchanged && reflect.TypeFor[C]().Kind() == reflect.Struct && sameBut("", from, to) == nil
+}
+
 // Change gives an instance another override in the place of the one that it has: its
 // configuration is that of its base with what override, or nil, changes of it. Where
 // the instance cannot be changed while it runs a new one takes its place: who has kept
 // the old one has it still, so Get it anew for each use; but not where the configuration
 // comes out the same. After an error everything is as it was; it matches ErrNotLive for an instance that was Put.
 func (s *Set[C, T]) Change(name string, override func(*C) error) error {
-	return s.change(name, func(e *entry[C, T]) (string, func(*C) error, bool) { return e.base, override, true })
+	return s.change(name, func(e *entry[C, T]) (string, func(*C) error, bool) { return e.base, override, true }, false)
 }
 
-// change makes an instance what a base and an override say, if it is to.
-func (s *Set[C, T]) change(name string, to func(*entry[C, T]) (base string, override func(*C) error, ok bool)) error {
+// change makes an instance what a base and an override say, if it is to. unchanged says
+// that neither is another than before.
+func (s *Set[C, T]) change(name string, to func(*entry[C, T]) (base string, override func(*C) error, ok bool), unchanged bool) error {
 	s.mu.RLock()
 	e := s.entries[name]
 	s.mu.RUnlock()
@@ -190,7 +202,7 @@ func (s *Set[C, T]) change(name string, to func(*entry[C, T]) (base string, over
 	if err != nil {
 		return s.failed(name, err)
 	}
-	if s.cfg.Change == nil && reflect.DeepEqual(cfg, e.cfg) { // it keeps what it has counted
+	if s.cfg.Change == nil && same(e.cfg, cfg, unchanged) { // it keeps what it has counted
 		s.mu.Lock()
 		e.base, e.override = base, override
 		s.mu.Unlock()
