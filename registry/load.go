@@ -17,9 +17,10 @@ import (
 //	}
 //
 // A configuration is what Decode reads; an instance's is about what it changes of its
-// base, which is "default" where none is named. Bases are set first. An instance that
-// is there is changed, as Set.Change does, one that is not is added; those of which
-// the text says nothing stay. So a text may be loaded again when it has changed.
+// base, which is "default" where none is named. Bases are set first, with the instances
+// of them that the text does not name. One that it names is changed, once, as Set.Change
+// does, or added; what it says nothing of stays. So a text may be loaded again when it
+// has changed.
 //
 // Nothing is set of a text that Decode would refuse, in whole or in any part. What can
 // be read is set as far as it can be; the error joins what could not.
