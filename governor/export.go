@@ -76,13 +76,13 @@ func (g *gate) export(now int64) Learned {
 	return l
 }
 
-// cooling returns an event for each scope that is.
+// cooling returns an event for each scope that is by what the vendor has said here.
 func (g *gate) cooling(now int64) (all []event.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, st := range g.table {
-		if st.phase == cooling && st.until > now {
-			all = append(all, event.Event{Kind: event.Cooling, Time: g.time(st.own[1].at), Scope: st.key.String(), Until: g.time(st.until), Source: st.signal.Source})
+		if own := st.since(0); st.phase == cooling && own.until > now {
+			all = append(all, event.Event{Kind: event.Cooling, Time: g.time(own.at), Scope: st.key.String(), Until: g.time(own.until), Source: own.signal.Source})
 		}
 	}
 	return all
@@ -154,7 +154,7 @@ func (c *core) resume(l *Learned) {
 			c.emit(event.Event{Kind: event.Clamped, Scope: ch.scope.String(), Delay: d, Source: "restored: " + sig.Source})
 		}
 		if ch.kind != event.None {
-			c.emit(event.Event{Kind: ch.kind, Scope: ch.scope.String(), Until: c.gate.time(ch.until), Delay: time.Duration(ch.until - now), Source: "restored: " + sig.Source})
+			c.emit(event.Event{Kind: ch.kind, Time: c.gate.time(now), Scope: ch.scope.String(), Until: c.gate.time(ch.until), Delay: time.Duration(ch.until - now), Source: "restored: " + sig.Source})
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.
 func (g *gate) set(st *scope, now, until int64, sig throttle.Signal, fresh bool) change {
 	c := change{scope: st.key, kind: event.Cooling, until: until, fresh: fresh}
 	if st.heard = g.seq.Load(); !store.Shared(sig.Source) {
-		st.says(now, until)
+		st.says(now, until, sig)
 	}
 	if fresh {
 		st.learned, st.began = st.heard, now

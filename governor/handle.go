@@ -45,7 +45,8 @@ type Handle interface {
 
 	// Clear ends the cooldown of a scope, and what follows a cooldown, at once;
 	// what waited for it goes on. What a limiter.Learner was told of the scope's
-	// quota is forgotten. It returns when that is done.
+	// quota is forgotten. It returns when that is done. Those with whom the governor
+	// shares a store hear of it a moment later, unless it is closed before.
 	Clear(throttle.Scope)
 
 	// ClearBefore is Clear by the word of somebody, in another process, say, who knew of

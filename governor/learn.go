@@ -22,7 +22,7 @@ func (c *core) learn(a *attempt, err error) (refused []throttle.Scope) {
 		sig.Scope = own(sig.Scope, &a.key.laneKey)
 		a.final = a.final || sig.NoRetry
 		if a.narrowed(sig, sigs) {
-			c.emit(event.Event{Kind: event.Learned, Request: a.r.seq, Attempt: a.n, Scope: sig.Scope.String(), Delay: sig.Delay, Source: sig.Source, Err: err})
+			c.emit(event.Event{Kind: event.Learned, Time: c.gate.time(now), Request: a.r.seq, Attempt: a.n, Scope: sig.Scope.String(), Delay: sig.Delay, Source: sig.Source, Err: err})
 			continue
 		}
 		if l := sig.Scope.Level; l != throttle.Request && a.scopes()[l] != sig.Scope {
@@ -98,7 +98,7 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 	} else {
 		ch = c.gate.receive(now, began, sig.Scope, sig)
 	}
-	c.emit(event.Event{Kind: event.Learned, Request: req, Attempt: n, Scope: sig.Scope.String(), Delay: sig.Delay, Source: sig.Source, Err: err})
+	c.emit(event.Event{Kind: event.Learned, Time: c.gate.time(now), Request: req, Attempt: n, Scope: sig.Scope.String(), Delay: sig.Delay, Source: sig.Source, Err: err})
 	if clamped || ch.scope != sig.Scope {
 		c.count.clamped.Add(1)
 		c.emit(event.Event{Kind: event.Clamped, Scope: ch.scope.String(), Delay: sig.Delay, Source: sig.Source})
@@ -107,7 +107,7 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 		if ch.fresh {
 			c.count.cooldowns.Add(1)
 		}
-		c.emit(event.Event{Kind: ch.kind, Scope: ch.scope.String(), Until: c.gate.time(ch.until), Delay: time.Duration(ch.until - now), Source: sig.Source})
+		c.emit(event.Event{Kind: ch.kind, Time: c.gate.time(now), Scope: ch.scope.String(), Until: c.gate.time(ch.until), Delay: time.Duration(ch.until - now), Source: sig.Source})
 	}
 	return ch.scope
 }

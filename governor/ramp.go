@@ -200,11 +200,12 @@ func (g *gate) clear(now int64, sc throttle.Scope, at int64) (ended bool, until 
 	defer g.mu.Unlock()
 	st := g.table[sc]
 	if st != nil {
-		if until = st.since(at); until > now && st.phase == cooling {
-			if until >= st.until {
+		if stays := st.since(at); stays.until > now && st.phase == cooling {
+			if until = stays.until; until >= st.until {
 				return false, 0
 			}
-			st.until, st.at = until, until
+			st.until, st.at, st.signal = until, until, stays.signal
+			st.own = [2]said{{}, stays}
 			g.timers.Fix(st)
 			g.touch(st)
 			return true, until

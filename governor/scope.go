@@ -59,24 +59,30 @@ type scope struct {
 	kept  sched.List // lanes that keep their slots and wait for a change here; the actor's alone
 }
 
-// word is one of the vendor: when it was received, and until when it is to be obeyed.
-type said struct{ at, until int64 }
-
-// says takes a word that came now.
-func (s *scope) says(now, until int64) {
-	s.own[0] = said{s.own[1].at, max(s.own[0].until, s.own[1].until)}
-	s.own[1] = said{now, until}
+// said is a word of the vendor: when it was received, and until when it is to be obeyed.
+type said struct {
+	at, until int64
+	signal    throttle.Signal
 }
 
-// since returns until when the vendor has said something since at; 0 if it has not. Of words
-// that are many it may be one of before.
-func (s *scope) since(at int64) (until int64) {
+// says takes a word that came now.
+func (s *scope) says(now, until int64, sig throttle.Signal) {
+	before := s.own[1]
+	if s.own[0].until > before.until {
+		before.until, before.signal = s.own[0].until, s.own[0].signal
+	}
+	s.own = [2]said{before, {now, until, sig}}
+}
+
+// since returns the longest that the vendor has said since at; the zero said if it has said
+// nothing. Where its words are many it may be one of before.
+func (s *scope) since(at int64) (longest said) {
 	for _, w := range s.own {
-		if w.at >= at {
-			until = max(until, w.until)
+		if w.at >= at && w.until > longest.until {
+			longest = w
 		}
 	}
-	return until
+	return longest
 }
 
 func (s *scope) When() int64   { return s.at }

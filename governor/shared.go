@@ -23,7 +23,7 @@ type sharer struct{ *core }
 // Tell passes on what the store tells.
 func (s sharer) Tell(e event.Event) { s.emit(e) }
 
-// Cooling returns the last events of what is cooling, for those that hear no more of it.
+// Cooling returns the words of the vendor that hold, as events, for those that hear no more.
 func (s sharer) Cooling() []event.Event { return s.gate.cooling(s.now()) }
 
 // share has the limits that are a Quota, those of one level and unit together,

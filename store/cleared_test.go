@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -441,4 +442,39 @@ func TestAWallClockThatIsSetForwardEndsNoCooldown(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What a process has yet to say when it ends is said, however much it is.
+func TestAllThatIsUnsaidIsSaidAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		a, b := newFarProcess(t, m), newFarProcess(t, m)
+		defer b.end()
+		time.Sleep(3 * time.Second)
+		tenant := func(i int) throttle.Scope { return throttle.Scope{Level: throttle.Tenant, Key: strconv.Itoa(i)} }
+		for i := range 20 {
+			b.Learn(throttle.Signal{Scope: tenant(i), Delay: time.Hour})
+		}
+		time.Sleep(3 * time.Second)
+		a.down.Store(true)
+		for i := range 60 {
+			if i < 20 {
+				a.Clear(tenant(i))
+			} else {
+				a.Learn(throttle.Signal{Scope: tenant(i), Delay: time.Hour})
+			}
+			if i == 2 || i == 22 {
+				time.Sleep(time.Millisecond) // some are on their way
+			}
+		}
+		time.Sleep(time.Millisecond)
+		a.down.Store(false)
+		a.end()
+		time.Sleep(3 * time.Second)
+		for i := range 60 {
+			if cools := b.left(tenant(i)) > 0; cools != (i >= 20) {
+				t.Errorf("tenant %d: another process cools: %v", i, cools)
+			}
+		}
+	})
 }

@@ -81,12 +81,26 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	}
 	l := c.member
 	l.gov = append(l.gov, g)
+	cools := make(map[string]int64)
 	for scope, k := range l.known {
 		if k.until > now {
-			l.out = append(l.out, told{g, l.learn(scope, k.until, fromGovernor)})
+			cools[scope] = k.until
 		}
 	}
 	s.plan(c, s.now())
+	s.mu.Unlock()
+	for scope, until := range cools { // now, whoever delivers: it is about to start calls
+		l.learn(scope, until, fromGovernor)(g)
+	}
+	s.mu.Lock()
+	for scope, until := range cools {
+		if k := l.known[scope]; k == nil || k.until < until { // cleared meanwhile, and heard of too early, perhaps
+			l.out = append(l.out, told{g, l.clears(scope, time.Now())})
+			if k != nil {
+				l.out = append(l.out, told{g, l.learn(scope, k.until, fromGovernor)})
+			}
+		}
+	}
 	s.mu.Unlock()
 	l.deliver()
 	stop := g.Listen(func(e event.Event) { s.heard(l, g, e) }, event.Learned, event.Cooling, event.Extended, event.Cleared)
@@ -203,7 +217,7 @@ func (l *link) all(word func(Governor), but Governor) {
 
 // deliver tells the governors what they are to be told, in order, unless somebody does
 // already. The caller holds no lock, since a Clear waits for the governor's actor. That may
-// be the caller, which has left: nothing is told to one that has.
+// be the caller, which has left: no word is begun for one that has.
 func (l *link) deliver() {
 	s := l.c.s
 	s.mu.Lock()
@@ -212,15 +226,21 @@ func (l *link) deliver() {
 		return
 	}
 	l.tells = true
+	defer func() { l.tells = false }() // also when a word panics
 	for len(l.out) > 0 {
 		next := l.out[0]
-		if l.out = l.out[1:]; slices.Contains(l.gov, next.gov) {
-			s.mu.Unlock()
-			next.word(next.gov)
-			s.mu.Lock()
+		l.out[0] = told{}
+		if l.out = l.out[1:]; len(l.out) == 0 {
+			l.out = nil
+		}
+		if slices.Contains(l.gov, next.gov) {
+			func() {
+				s.mu.Unlock()
+				defer s.mu.Lock()
+				next.word(next.gov)
+			}()
 		}
 	}
-	l.tells = false
 }
 
 // of returns what is known of scope. What is over is forgotten when there is much.

@@ -94,7 +94,7 @@ func (s *Syncer) now() int64 {
 func (s *Syncer) since(t time.Time) int64 { return int64(t.Sub(s.base)) + s.ahead.Load() }
 
 // steady is the time since base by the monotonic clock alone: that of cooldowns, which must
-// not end early, as leases may. At is when it was, or will be, a time.
+// not end early, as leases may. at is when it was, or will be, a time.
 func (s *Syncer) steady() int64 { return s.at(time.Now()) }
 
 func (s *Syncer) at(t time.Time) int64 { return int64(t.Sub(s.base)) }
@@ -121,31 +121,43 @@ func (s *Syncer) Close() error {
 	return nil
 }
 
-// leave says good-bye under every key, once.
+// leave says good-bye under every key, once, with all that there is to say: what does not
+// fit into an item goes before it in items of its own.
 func (s *Syncer) leave() {
 	s.mu.Lock()
-	var items []Item
+	var rounds [][]Item
 	for _, c := range s.cells {
 		if !c.told {
 			continue
 		}
-		c.drop(s.now())
-		s.seq++
-		it := Item{Key: c.key, Seq: s.seq, Returned: c.give(), Debt: c.debt, Bye: true}
-		if p := c.pending; p != nil { // charged twice, perhaps: the safe side
-			it.Debt += p.Debt
-			it.Cool = p.after(c.ago()).Cool
+		now := s.now()
+		c.drop(now)
+		if c.pending != nil { // charged, or told, twice, perhaps: the safe side
+			c.unsaid(now)
 		}
-		if it.Debt = min(it.Debt, 1e9); c.member != nil {
-			c.member.say(&it)
+		returned, debt := c.give(), c.debt
+		for round, more := 0, true; more; round++ {
+			s.seq++
+			it := Item{Key: c.key, Seq: s.seq, Epoch: c.epoch, Seen: c.seen}
+			if c.member != nil {
+				c.member.say(&it)
+			}
+			if more = c.member != nil && c.member.toSay(); !more {
+				it.Returned, it.Debt, it.Bye = returned, min(debt, 1e9), true
+			}
+			if round == len(rounds) {
+				rounds = append(rounds, nil)
+			}
+			rounds[round] = append(rounds[round], it)
 		}
-		items = append(items, it)
 	}
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), min(time.Second, s.cfg.Timeout))
 	defer cancel()
-	for some := range slices.Chunk(items, MaxItems) {
-		s.cfg.Store.Exchange(ctx, s.node, some) // what it is not told it forgets by itself
+	for _, items := range rounds {
+		for some := range slices.Chunk(items, MaxItems) {
+			s.cfg.Store.Exchange(ctx, s.node, some) // what it is not told it forgets by itself
+		}
 	}
 }
 
