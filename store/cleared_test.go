@@ -39,6 +39,18 @@ func newFarProcess(t *testing.T, m store.Store) *farProcess {
 
 func (p *farProcess) end() { p.Close(); p.syncer.Close() }
 
+// twoFarProcesses runs test in a bubble, with two of them that have met the store.
+func twoFarProcesses(t *testing.T, test func(t *testing.T, m *store.Memory, a, b *farProcess)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		a, b := newFarProcess(t, m), newFarProcess(t, m)
+		defer b.end()
+		defer a.end()
+		time.Sleep(3 * time.Second)
+		test(t, m, a, b)
+	})
+}
+
 // join returns a governor that shares its cooldowns through s.
 func join(t *testing.T, s *store.Syncer) *governor.Plain {
 	t.Helper()
@@ -78,12 +90,7 @@ var scopesThatCool = []throttle.Scope{{}, {Level: throttle.Tenant, Key: "t"}}
 // long, of which the first has never heard when it reaches the store again.
 func TestAClearEndsNoCooldownThatItsSenderHasNotHeardOf(t *testing.T) {
 	for _, sc := range scopesThatCool {
-		synctest.Test(t, func(t *testing.T) {
-			m := memory(t)
-			a, b := newFarProcess(t, m), newFarProcess(t, m)
-			defer b.end()
-			defer a.end()
-			time.Sleep(3 * time.Second)
+		twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
 			a.Learn(throttle.Signal{Scope: sc, Delay: 30 * time.Second})
 			time.Sleep(3 * time.Second)
 			b.down.Store(true)
@@ -104,12 +111,7 @@ func TestAClearEndsNoCooldownThatItsSenderHasNotHeardOf(t *testing.T) {
 // That another process has cleared is heard when the vendor has just said more.
 func TestAClearEndsNothingThatWasHeardMeanwhile(t *testing.T) {
 	for _, sc := range scopesThatCool {
-		synctest.Test(t, func(t *testing.T) {
-			m := memory(t)
-			a, b := newFarProcess(t, m), newFarProcess(t, m)
-			defer b.end()
-			defer a.end()
-			time.Sleep(3 * time.Second)
+		twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
 			a.Learn(throttle.Signal{Scope: sc, Delay: 20 * time.Second})
 			time.Sleep(3 * time.Second)
 			a.back.Store(int64(300 * time.Millisecond))
@@ -153,12 +155,7 @@ func TestAClearBesideACooldownEndsOnlyWhatWasBefore(t *testing.T) {
 func TestAClearEndsWhatIsOnItsWay(t *testing.T) {
 	for _, sc := range scopesThatCool {
 		for _, joins := range []bool{false, true} { // a governor has just joined
-			synctest.Test(t, func(t *testing.T) {
-				m := memory(t)
-				a, b := newFarProcess(t, m), newFarProcess(t, m)
-				defer b.end()
-				defer a.end()
-				time.Sleep(3 * time.Second)
+			twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
 				a.back.Store(int64(300 * time.Millisecond))
 				a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
 				time.Sleep(100 * time.Millisecond)
@@ -264,12 +261,7 @@ func TestAClearFollowsWhatItEnds(t *testing.T) {
 // Another process clears an hour, and before that is heard of here the vendor asks for less.
 func TestAClearLeavesTheShorterWordThatItHasNotHeardOf(t *testing.T) {
 	for _, sc := range scopesThatCool {
-		synctest.Test(t, func(t *testing.T) {
-			m := memory(t)
-			a, b := newFarProcess(t, m), newFarProcess(t, m)
-			defer b.end()
-			defer a.end()
-			time.Sleep(3 * time.Second)
+		twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
 			a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
 			time.Sleep(3 * time.Second)
 			a.back.Store(int64(300 * time.Millisecond))
@@ -291,12 +283,7 @@ func TestAClearLeavesTheShorterWordThatItHasNotHeardOf(t *testing.T) {
 func TestAClearLeavesWhatIsHiddenBehindWhatItEnds(t *testing.T) {
 	for _, sc := range scopesThatCool {
 		for _, first := range []bool{false, true} { // it is told before the hour is
-			synctest.Test(t, func(t *testing.T) {
-				m := memory(t)
-				a, b := newFarProcess(t, m), newFarProcess(t, m)
-				defer b.end()
-				defer a.end()
-				time.Sleep(3 * time.Second)
+			twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
 				a.back.Store(int64(100 * time.Millisecond))
 				b.back.Store(int64(300 * time.Millisecond))
 				tell := func() { a.Learn(throttle.Signal{Scope: sc, Delay: 10 * time.Minute}) }
@@ -334,12 +321,7 @@ func coolsFor(g *governor.Plain, sc throttle.Scope) time.Duration {
 // A governor joins while the answer is on its way that says that it was cleared.
 func TestWhoJoinsHearsOfAClearThatIsOnItsWay(t *testing.T) {
 	for _, sc := range scopesThatCool {
-		synctest.Test(t, func(t *testing.T) {
-			m := memory(t)
-			a, b := newFarProcess(t, m), newFarProcess(t, m)
-			defer b.end()
-			defer a.end()
-			time.Sleep(3 * time.Second)
+		twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
 			a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
 			time.Sleep(3 * time.Second)
 			b.back.Store(int64(300 * time.Millisecond))
@@ -360,12 +342,7 @@ func TestWhoJoinsHearsOfAClearThatIsOnItsWay(t *testing.T) {
 // When the store has lost its state, the first who comes back may have heard of less.
 func TestLostStateGetsTheLongestWordBack(t *testing.T) {
 	for _, sc := range scopesThatCool {
-		synctest.Test(t, func(t *testing.T) {
-			m := memory(t)
-			a, b := newFarProcess(t, m), newFarProcess(t, m)
-			defer b.end()
-			defer a.end()
-			time.Sleep(3 * time.Second)
+		twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
 			a.Learn(throttle.Signal{Scope: sc, Delay: 2 * time.Minute})
 			time.Sleep(3 * time.Second)
 			b.down.Store(true)

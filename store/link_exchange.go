@@ -1,0 +1,126 @@
+package store
+
+import (
+	"slices"
+	"time"
+)
+
+// ends has the store told that scope's cooldown was ended, as it was when its Gen was gen.
+func (l *link) ends(scope string, gen uint64) {
+	if _, known := l.clear[scope]; known || len(l.clear) < MaxScopes {
+		l.clear[scope] = gen
+	}
+}
+
+func (l *link) toSay() bool { return len(l.tell) > 0 || len(l.clear) > 0 || len(l.again) > 0 }
+
+// tellAgain has the store told what is known of: it has lost it.
+func (l *link) tellAgain() {
+	now := l.c.s.steady()
+	l.again = make(map[string]bool)
+	for scope, k := range l.known {
+		if k.until > now {
+			l.again[scope] = true
+		}
+	}
+}
+
+// say fills in what the store is to be told.
+func (l *link) say(it *Item) {
+	now := l.c.s.steady()
+	for scope, u := range l.tell {
+		if len(it.Cool) == 16 {
+			break
+		}
+		delete(l.tell, scope)
+		if u.until > now {
+			it.Cool = append(it.Cool, Cool{scope, time.Duration(min(u.until-now, int64(MaxCool)))})
+		}
+	}
+	for scope, gen := range l.clear {
+		if len(it.Clear) == 16 {
+			break
+		}
+		delete(l.clear, scope)
+		it.Clear = append(it.Clear, Cleared{scope, gen})
+	}
+	for scope := range l.again {
+		if len(it.Known) == 16 {
+			break
+		}
+		delete(l.again, scope)
+		if k := l.known[scope]; k != nil && k.until > now {
+			it.Known = append(it.Known, Cooldown{scope, time.Duration(min(k.until-now, int64(MaxCool))), k.gen})
+		}
+	}
+}
+
+// unsaid takes back what it, of begun, was to say and nobody has heard. What this process
+// has heard since is newer: a cooldown that has come, and one that was cleared.
+func (l *link) unsaid(it *Item, begun int64) {
+	for _, cool := range it.Cool {
+		if _, ended := l.clear[cool.Scope]; !ended {
+			l.owes(cool.Scope, begun+int64(cool.For), 0)
+		}
+	}
+	for _, k := range it.Clear {
+		if _, ended := l.clear[k.Scope]; !ended {
+			l.ends(k.Scope, k.Gen)
+		}
+	}
+	for _, known := range it.Known {
+		if l.again == nil {
+			l.again = make(map[string]bool)
+		}
+		l.again[known.Scope] = true // if it is known still
+	}
+}
+
+// hear takes what the store says in answer to it, which was sent at sent, and returns what
+// tells the governors.
+func (l *link) hear(it *Item, a *Answer, sent int64) (after []func()) {
+	now := l.c.s.steady()
+	slack := now - sent + int64(time.Millisecond) // what we told comes back a round trip later
+	// Each word of ours has a Gen. If others have said something meanwhile, there are more.
+	alone := it.Epoch == a.Epoch && a.Gen == it.Seen+uint64(len(it.Cool)) && len(it.Known)+len(it.Clear) == 0
+	for _, cd := range a.Cooldowns {
+		k := l.of(cd.Scope)
+		was, until := k.until, now+int64(cd.Left)
+		k.gen = cd.Gen
+		if gen, ended := l.clear[cd.Scope]; ended && cd.Left > 0 {
+			if alone && slices.ContainsFunc(it.Cool, func(c Cool) bool { return c.Scope == cd.Scope }) {
+				gen = cd.Gen // our own word, from before it was ended, behind which no other's is hidden
+				l.clear[cd.Scope] = gen
+			}
+			if cd.Gen <= gen {
+				continue
+			}
+			delete(l.clear, cd.Scope) // which was of an earlier one
+		}
+		switch {
+		case cd.Left == 0 && was <= now: // it is over here, too
+		case cd.Left == 0: // all is but what the store had not been told
+			k.until = 0
+			u, more := l.tell[cd.Scope]
+			at := k.own + 1
+			if more {
+				at = u.since
+			}
+			l.all(l.clears(cd.Scope, l.c.s.base.Add(time.Duration(at))), nil)
+			if more {
+				k.until = u.until
+				l.all(l.learn(cd.Scope, u.until, fromGovernor), nil)
+			}
+		case until > was+slack:
+			k.until, k.at = until, now
+			l.all(l.learn(cd.Scope, until, fromProcess), nil)
+		case l.again[cd.Scope] && was > until+slack: // it has lost it, and heard of less from another
+			delete(l.again, cd.Scope)
+			l.owes(cd.Scope, was, k.at)
+		}
+	}
+	if len(l.out) > 0 {
+		after = append(after, l.deliver)
+	}
+	return after
+}
