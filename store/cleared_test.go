@@ -258,6 +258,21 @@ func TestAClearFollowsWhatItEnds(t *testing.T) {
 	}
 }
 
+// A governor is cleared at the very moment at which it is told: it does not go on alone.
+func TestAClearAtTheMomentOfTheWordLeavesAllAlike(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		twoFarProcesses(t, func(t *testing.T, _ *store.Memory, a, b *farProcess) {
+			a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+			synctest.Wait()
+			b.Clear(sc)
+			time.Sleep(3 * time.Second)
+			if a.left(sc) != b.left(sc) {
+				t.Errorf("%v: %v are left in one process, %v in the other", sc, a.left(sc), b.left(sc))
+			}
+		})
+	}
+}
+
 // Another process clears an hour, and before that is heard of here the vendor asks for less.
 func TestAClearLeavesTheShorterWordThatItHasNotHeardOf(t *testing.T) {
 	for _, sc := range scopesThatCool {

@@ -155,13 +155,17 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 	news := until > max(now, k.until)
 	switch e.Kind {
 	case event.Cleared:
-		news = k.until > now && at > k.at // else it is of what was before
+		// Else it is of what was before: what is known now holds, also for who was cleared.
+		if news = k.until > now && at > k.at; !news && k.until > now {
+			l.out = append(l.out, told{from, l.learn(scope, k.until, fromGovernor)})
+		}
 	case event.Learned: // of what moves the end the next event tells
 		until = at + int64(e.Delay)
 		news = e.Delay > 0 && until > now && until <= k.until
 	}
 	if !news {
 		s.mu.Unlock()
+		l.deliver()
 		return
 	}
 	switch e.Kind {
