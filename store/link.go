@@ -152,31 +152,32 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		e.Time = time.Now()
 	}
 	k, now, at, until := l.of(scope), s.steady(), s.at(e.Time), s.at(e.Until)
-	news := until > max(now, k.until)
+	news, hidden := until > max(now, k.until), until > now && until <= k.until
 	switch e.Kind {
 	case event.Cleared:
+		hidden = false
 		// Else it is of what was before: what is known now holds, also for who was cleared.
 		if news = k.until > now && at > k.at; !news && k.until > now {
 			l.out = append(l.out, told{from, l.learn(scope, k.until, fromGovernor)})
 		}
 	case event.Learned: // of what moves the end the next event tells
 		until = at + int64(e.Delay)
-		news = e.Delay > 0 && until > now && until <= k.until
+		news, hidden = false, e.Delay > 0 && until > now && until <= k.until
 	}
-	if !news {
+	if !news && !hidden {
 		s.mu.Unlock()
 		l.deliver()
 		return
 	}
-	switch e.Kind {
-	case event.Cleared:
+	switch {
+	case hidden: // the store is told of it, too, so that nobody clears it unheard
+		k.own = max(k.own, at)
+		l.owes(scope, until, at)
+	case e.Kind == event.Cleared:
 		k.until = 0
 		delete(l.tell, scope)
 		l.ends(scope, k.gen)
 		l.all(l.clears(scope, e.Time), from)
-	case event.Learned: // the store is told what is hidden behind more, so that nobody clears it unheard
-		k.own = at
-		l.owes(scope, until, at)
 	default:
 		k.until, k.at, k.own = until, at, at
 		if l.owes(scope, until, at); scope == "" {
