@@ -70,7 +70,8 @@ func all([]store.Item) bool { return true }
 type listener struct {
 	mu     sync.Mutex
 	listen func(event.Event)
-	heard  []string // guarded by mu
+	heard  []string  // guarded by mu
+	before time.Time // guarded by mu: of the last Clear
 }
 
 func (l *listener) Name() string { return "acme" }
@@ -82,7 +83,18 @@ func (l *listener) Listen(fn func(event.Event), _ ...event.Kind) func() {
 
 func (l *listener) Learn(s throttle.Signal) { l.note("cool " + s.Scope.String()) }
 
-func (l *listener) ClearBefore(s throttle.Scope, _ time.Time) { l.note("clear " + s.String()) }
+func (l *listener) ClearBefore(s throttle.Scope, at time.Time) {
+	l.note("clear " + s.String())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before = at
+}
+
+func (l *listener) cleared() (before time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.before
+}
 
 func (l *listener) note(s string) {
 	l.mu.Lock()
@@ -205,6 +217,30 @@ func TestAClearThatWasNotExecutedEndsNoLaterCooldown(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if heard := fmt.Sprint(gb.all()); heard != "[cool tenant:a]" {
 			t.Errorf("the other process hears %s", heard)
+		}
+	})
+}
+
+// Between the two events of a governor's word another process's longer one is heard of, so
+// that the second moves no end any more. The word was heard nevertheless: a clear long after
+// ends it, too.
+func TestAWordThatIsOvertakenBetweenItsEventsIsClearedWithTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, ga, gb := twoOf(t, &refusing{Store: memory(t)})
+		time.Sleep(time.Second)
+		began := time.Now()
+		ga.listen(event.Event{Time: began, Kind: event.Learned, Scope: "tenant:a", Delay: 10 * time.Minute})
+		gb.listen(event.Event{Time: began, Kind: event.Cooling, Scope: "tenant:a", Until: began.Add(time.Hour)})
+		time.Sleep(time.Second)
+		ga.listen(event.Event{Time: began, Kind: event.Cooling, Scope: "tenant:a", Until: began.Add(10 * time.Minute)})
+		time.Sleep(5 * time.Second)
+		gb.listen(event.Event{Time: time.Now(), Kind: event.Cleared, Scope: "tenant:a"})
+		time.Sleep(5 * time.Second)
+		if heard := fmt.Sprint(ga.all()); heard != "[clear tenant:a cool tenant:a]" {
+			t.Fatalf("the process whose vendor has said ten minutes hears %s", heard)
+		}
+		if before := ga.cleared(); !before.After(began) {
+			t.Errorf("it is cleared of what was before %v, and its vendor spoke at %v", before, began)
 		}
 	})
 }
