@@ -21,18 +21,23 @@ type farProcess struct {
 	*governor.Plain
 	syncer *store.Syncer
 	down   atomic.Bool
-	back   atomic.Int64 // of an answer
+	back   atomic.Int64 // how long an answer takes
+	way    atomic.Int64 // how long anything does, either way
 }
 
 func newFarProcess(t *testing.T, m store.Store) *farProcess {
 	t.Helper()
 	p := &farProcess{}
-	p.syncer = syncer(t, store.SyncerConfig{Store: &faulty{Store: slowly{m, &p.back}, fate: func() fate {
-		if p.down.Load() {
-			return lost
-		}
-		return arrives
-	}}})
+	p.syncer = syncer(t, store.SyncerConfig{Store: &faulty{
+		Store: slowly{m, &p.back},
+		delay: func() time.Duration { return time.Duration(p.way.Load()) },
+		fate: func() fate {
+			if p.down.Load() {
+				return lost
+			}
+			return arrives
+		},
+	}})
 	p.Plain = join(t, p.syncer)
 	return p
 }
@@ -380,6 +385,43 @@ func TestLostStateGetsTheLongestWordBack(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The state is lost between a clear and what the vendor says next. The clear is by the
+// numbers of the words that were lost, and others have them now.
+func TestAClearOfLostStateEndsNoWordOfTheNext(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		for name, clearsFirst := range map[string]bool{"behind an exchange that is under way": true, "after the loss was heard of": false} {
+			twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
+				for i := range time.Duration(5) {
+					a.Learn(throttle.Signal{Scope: sc, Delay: (i + 1) * time.Minute})
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(time.Second)
+				b.way.Store(int64(20 * time.Millisecond))
+				if clearsFirst {
+					a.Learn(throttle.Signal{Scope: sc, Delay: 6 * time.Minute}) // of which b asks
+					time.Sleep(5 * time.Millisecond)
+					b.Clear(sc)
+					time.Sleep(time.Millisecond)
+					m.Lose()
+				} else {
+					a.way.Store(int64(2 * time.Second)) // and hears of the loss late
+					m.Lose()
+					time.Sleep(1010 * time.Millisecond)
+					b.Clear(sc)
+				}
+				time.Sleep(time.Millisecond)
+				a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+				time.Sleep(20 * time.Second)
+				for who, p := range map[string]*farProcess{"it": a, "the other": b} {
+					if left := p.left(sc); left < 59*time.Minute {
+						t.Errorf("%v, a clear %s: %s cools for %v after the vendor had asked for an hour", sc, name, who, left)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -57,6 +57,7 @@ type told struct {
 type cooling struct {
 	until int64
 	gen   uint64
+	old   bool  // which is of a state that was lost
 	at    int64 // when until was heard of
 	own   int64 // when the vendor last said something to one of the governors
 }
@@ -176,7 +177,7 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 	case e.Kind == event.Cleared:
 		k.until = 0
 		delete(l.tell, scope)
-		l.ends(scope, k.gen)
+		l.ends(scope, k)
 		l.all(l.clears(scope, e.Time), from)
 	default:
 		k.until, k.at, k.own = until, at, at

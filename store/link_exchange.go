@@ -5,23 +5,30 @@ import (
 	"time"
 )
 
-// ends has the store told that scope's cooldown was ended, as it was when its Gen was gen.
-func (l *link) ends(scope string, gen uint64) {
-	if _, known := l.clear[scope]; known || len(l.clear) < MaxScopes {
-		l.clear[scope] = gen
+// ends has the store told that scope's cooldown was ended as k knows it. Of a state that was
+// lost nothing is to be ended any more: 0 is the Gen of no word.
+func (l *link) ends(scope string, k *cooling) {
+	gen := k.gen
+	if k.old {
+		gen = 0
 	}
+	l.clear[scope] = gen
 }
 
 func (l *link) toSay() bool { return len(l.tell) > 0 || len(l.clear) > 0 || len(l.again) > 0 }
 
-// tellAgain has the store told what is known of: it has lost it.
+// tellAgain has the store told what is known of: it has lost it. What was cleared before may
+// be told to it by another, and then is not cleared: its words have other numbers now.
 func (l *link) tellAgain() {
 	now := l.c.s.steady()
 	l.again = make(map[string]bool)
 	for scope, k := range l.known {
-		if k.until > now {
+		if k.old = true; k.until > now {
 			l.again[scope] = true
 		}
+	}
+	for scope := range l.clear {
+		l.clear[scope] = 0
 	}
 }
 
@@ -65,7 +72,7 @@ func (l *link) unsaid(it *Item, begun int64) {
 	}
 	for _, k := range it.Clear {
 		if _, ended := l.clear[k.Scope]; !ended {
-			l.ends(k.Scope, k.Gen)
+			l.clear[k.Scope] = k.Gen
 		}
 	}
 	for _, known := range it.Known {
@@ -86,7 +93,7 @@ func (l *link) hear(it *Item, a *Answer, sent int64) (after []func()) {
 	for _, cd := range a.Cooldowns {
 		k := l.of(cd.Scope)
 		was, until := k.until, now+int64(cd.Left)
-		k.gen = cd.Gen
+		k.gen, k.old = cd.Gen, false
 		if gen, ended := l.clear[cd.Scope]; ended && cd.Left > 0 {
 			if alone && slices.ContainsFunc(it.Cool, func(c Cool) bool { return c.Scope == cd.Scope }) {
 				gen = cd.Gen // our own word, from before it was ended, behind which no other's is hidden
