@@ -208,9 +208,12 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	}
 	after = append(after, c.surprises(it, a)...)
 	c.nodes = a.Nodes
-	if it.Epoch == c.epoch && it.Seen == c.seen {
+	// Else somebody has joined meanwhile, who wants to hear all, and is not to hear of what was
+	// cleared since: of that he is told nothing more.
+	asked := it.Epoch == c.epoch && it.Seen == c.seen
+	if asked {
 		c.epoch, c.seen = a.Epoch, a.Gen
-	} else { // somebody has joined meanwhile, who wants to hear all
+	} else {
 		c.fresh, c.hinted = -1, true
 	}
 	if c.share != nil && it.Version > 0 { // else it was sent before there was a share
@@ -266,7 +269,9 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		}
 	}
 	if c.member != nil {
-		after = append(after, c.member.hear(it, a, sentAt)...)
+		if asked {
+			after = append(after, c.member.hear(it, a, sentAt)...)
+		}
 		c.member.part()
 	}
 	if a.Granted > 0 || was != c.frozen(now) || c.slots != nil && c.fits() {

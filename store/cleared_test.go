@@ -359,6 +359,26 @@ func TestWhoJoinsHearsOfAClearThatIsOnItsWay(t *testing.T) {
 	}
 }
 
+// The answer that is on its way when a governor joins is older than what he asks for.
+func TestWhoJoinsDoesNotHearOfWhatWasClearedSince(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		twoFarProcesses(t, func(t *testing.T, _ *store.Memory, a, b *farProcess) {
+			b.Close()
+			time.Sleep(time.Millisecond)
+			b.back.Store(int64(time.Second))
+			a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+			time.Sleep(time.Millisecond) // b asks, for nobody
+			b.Plain = join(t, b.syncer)
+			time.Sleep(time.Millisecond)
+			a.Clear(sc)
+			time.Sleep(10 * time.Second)
+			if left := b.left(sc); left > 0 {
+				t.Errorf("%v: it cools for %v after the clear", sc, left)
+			}
+		})
+	}
+}
+
 // When the store has lost its state, the first who comes back may have heard of less.
 func TestLostStateGetsTheLongestWordBack(t *testing.T) {
 	for _, sc := range scopesThatCool {
