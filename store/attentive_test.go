@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -290,4 +291,61 @@ func governorsMake(t *testing.T, quota int, per time.Duration, most float64, dea
 		}
 		end(t, all)
 	})
+}
+
+// Eight processes, of each of which 64 calls are refused in a second, tell each other of
+// that with some fifty requests, and not with one for each refusal of any of them.
+func TestABurstOfRefusalsMakesFewRoundTrips(t *testing.T) {
+	for name, delay := range map[string]func(i int) time.Duration{
+		"of the same time":     func(i int) time.Duration { return time.Hour - time.Duration(i)*time.Millisecond },
+		"each of an hour":      func(int) time.Duration { return time.Hour },
+		"each of a bit less":   func(i int) time.Duration { return time.Hour - 2*time.Duration(i)*time.Millisecond },
+		"each of a bit more":   func(i int) time.Duration { return time.Hour + time.Duration(i)*time.Second },
+		"of many tenants' own": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := memory(t)
+				const processes, refusals = 8, 64
+				var counts [processes]counting
+				var all []*governor.Plain
+				for i := range processes {
+					s := syncer(t, store.SyncerConfig{Store: &faulty{
+						Store: m, count: &counts[i].n, delay: func() time.Duration { return 500 * time.Microsecond },
+					}})
+					defer s.Close()
+					g := join(t, s)
+					defer g.Close()
+					all = append(all, g)
+				}
+				time.Sleep(10 * time.Second)
+				for i := range counts {
+					counts[i].n.Store(0)
+				}
+				for i := range processes * refusals {
+					sig := throttle.Signal{Delay: time.Hour}
+					if delay != nil {
+						sig.Delay = delay(i)
+					} else {
+						sig.Scope = throttle.Scope{Level: throttle.Tenant, Key: strconv.Itoa(i % 32)}
+					}
+					all[i%processes].Learn(sig)
+					if i == 0 {
+						time.Sleep(2 * time.Millisecond)
+						for _, g := range all {
+							if coolsFor(g, sig.Scope) == 0 {
+								t.Error("two milliseconds later one has not heard of the first")
+							}
+						}
+					}
+					time.Sleep(2 * time.Millisecond)
+				}
+				for i := range counts {
+					if n := counts[i].n.Load(); n > 80 {
+						t.Errorf("%d requests of one process in a second", n)
+					}
+				}
+			})
+		})
+	}
 }

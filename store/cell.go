@@ -23,6 +23,7 @@ type cell struct {
 	begunAt int64 // the same, by steady
 	lost    bool  // the store answers, but not about this key
 	pause   int64 // then, it is not asked before
+	paced   int64 // see soon
 	fresh   int64 // when the last item was sent first whose answer was taken; -1: too long ago
 
 	// Of permits. What is taken comes from the lease that ends first.
@@ -112,8 +113,10 @@ func (c *cell) next(now int64) int64 {
 		beat = min(beat, c.nextInLine(now))
 	}
 	switch {
-	case c.hinted || c.passed || c.member != nil && c.member.toSay():
+	case c.passed:
 		return now
+	case c.hinted || c.member != nil && c.member.toSay():
+		return c.soon(now)
 	case c.pending != nil:
 		return now // Syncer.retry puts it off
 	case c.slots != nil && c.slotsToSay():
@@ -141,6 +144,22 @@ func (c *cell) next(now int64) int64 {
 	}
 	c.s.forget(c)
 	return never
+}
+
+// The first few words about cooldowns that there are to tell, or to hear, go at once. In a
+// burst, where each of many calls is refused, they go together, some fifty times in an Interval.
+const (
+	wordsAtOnce = 8
+	wordsPer    = 50
+)
+
+// soon is when they go: a bucket of exchanges, as of limiter.Bucket. Of slots what there is
+// to tell and to hear always goes at once: calls wait for it.
+func (c *cell) soon(now int64) int64 {
+	if c.member == nil || c.slots != nil {
+		return now
+	}
+	return max(now, c.paced-wordsAtOnce*int64(c.s.cfg.Interval)/wordsPer)
 }
 
 // left reports whether nobody has come for so long that what runs, and the return after

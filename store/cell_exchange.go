@@ -25,7 +25,7 @@ func (c *cell) item(now int64) *Item {
 	if c.pending != nil {
 		return c.pending.after(c.ago())
 	}
-	c.hinted = false
+	c.hinted, c.paced = false, max(c.paced, now)+int64(c.s.cfg.Interval)/wordsPer
 	c.drop(now)
 	c.s.seq++
 	it := &Item{Key: c.key, Seq: c.s.seq, Epoch: c.epoch, Seen: c.seen, Debt: min(c.debt, 1e9)}

@@ -186,7 +186,7 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		}
 		l.all(l.learn(scope, until, fromGovernor), from)
 	}
-	s.plan(l.c, s.now())
+	s.plan(l.c, l.c.soon(s.now()))
 	s.mu.Unlock()
 	l.deliver()
 }

@@ -252,11 +252,11 @@ func (s *Syncer) hint(key string) {
 	now := s.now()
 	if c := s.cells[key]; c != nil {
 		c.hinted = true
-		s.plan(c, now)
+		s.plan(c, c.soon(now))
 	} else if key == "" {
 		for _, c := range s.cells {
 			c.hinted = true
-			s.plan(c, now)
+			s.plan(c, c.soon(now))
 		}
 	}
 }
