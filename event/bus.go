@@ -62,7 +62,15 @@ const defaultDepth = 1024
 //
 // With a nil fn, and on a closed Bus, Listen does nothing; stop never is nil.
 func (b *Bus) Listen(fn func(Event), only ...Kind) (stop func()) {
-	l := &listener{bus: b, fn: fn, depth: b.Depth, kinds: maskOf(only)}
+	return b.Follow(fn, nil, only...)
+}
+
+// Follow is Listen for who keeps up a state by the events: when some that were for fn had to
+// be dropped, missed is called before the next of them, on the goroutine that calls fn, so
+// that he may look for himself what became of it. What fn panics with, and missed, is
+// recovered.
+func (b *Bus) Follow(fn func(Event), missed func(), only ...Kind) (stop func()) {
+	l := &listener{bus: b, fn: fn, missed: missed, depth: b.Depth, kinds: maskOf(only)}
 	l.loop = l.deliver
 	if l.depth <= 0 {
 		l.depth = defaultDepth
@@ -167,6 +175,7 @@ func (b *Bus) emit(e Event) {
 		}
 		if l.queue.push(e, l.depth) {
 			b.dropped.Add(1)
+			l.lacks = l.missed != nil
 		}
 		if !l.running {
 			l.running = true

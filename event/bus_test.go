@@ -133,6 +133,35 @@ func TestSlowListenerLosesItsOldestAndNobodyElses(t *testing.T) {
 	})
 }
 
+// missed is called in the place of what was dropped, before the next event.
+func TestFollowerIsToldThatItMissedSome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := Bus{Depth: 3}
+		var r recorder
+		gate := make(chan bool)
+		b.Follow(func(e Event) {
+			r.hear(e)
+			<-gate
+		}, func() {
+			r.hear(Event{})
+			panic("nobody minds")
+		}, Retry)
+		emit(&b, Retry, 1)
+		synctest.Wait()
+		emit(&b, Retry, 2, 3, 4)
+		gate <- true
+		want(t, &r, "[1 2]")
+		emit(&b, Retry, 5, 6, 7) // in place of 3 and 4
+		close(gate)
+		want(t, &r, "[1 2 0 5 6 7]")
+		emit(&b, Retry, 8)
+		want(t, &r, "[1 2 0 5 6 7 8]")
+		if b.Dropped() != 2 || b.Panics() != 1 {
+			t.Errorf("%d dropped, %d panics, want 2 and 1", b.Dropped(), b.Panics())
+		}
+	})
+}
+
 func TestDefaultDepth(t *testing.T) {
 	for _, depth := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {

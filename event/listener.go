@@ -2,17 +2,19 @@ package event
 
 // listener is one function and what waits for it.
 type listener struct {
-	bus   *Bus
-	fn    func(Event)
-	kinds mask   // those it hears
-	depth int    // how many events may wait
-	loop  func() // deliver; kept, so that starting it allocates no closure
+	bus    *Bus
+	fn     func(Event)
+	missed func() // nil: nobody minds
+	kinds  mask   // those it hears
+	depth  int    // how many events may wait
+	loop   func() // deliver; kept, so that starting it allocates no closure
 
-	// Both under bus.mu. At most one goroutine runs loop, while running is set.
+	// All under bus.mu. lacks says that missed is to be called. At most one goroutine runs loop, while running is set.
 	// It is set by the Emit that starts the goroutine, and taken back by that
 	// goroutine in the same critical section in which it finds the queue empty:
 	// an event is either seen by it or starts the next one.
 	running bool
+	lacks   bool
 	queue   ring
 }
 
@@ -25,35 +27,44 @@ func (l *listener) deliver() {
 		}
 	}()
 	for {
-		e, ok := l.take()
+		e, lacks, ok := l.take()
 		if !ok {
 			left = true
 			return
 		}
-		l.call(e)
+		l.call(e, lacks)
 	}
 }
 
-// take takes the oldest event, or else ends the goroutine's turn.
-func (l *listener) take() (Event, bool) {
+// take takes the oldest event, or says that some before it are lacking, or else ends the
+// goroutine's turn.
+func (l *listener) take() (e Event, lacks, ok bool) {
 	b := l.bus
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if e, ok := l.queue.pop(); ok {
-		return e, true
+	if l.lacks && l.queue.len > 0 {
+		l.lacks = false
+		return Event{}, true, true
+	}
+	if e, ok = l.queue.pop(); ok {
+		return e, false, true
 	}
 	l.running = false
 	b.running--
 	b.finishLocked()
-	return Event{}, false
+	return Event{}, false, false
 }
 
-func (l *listener) call(e Event) {
+func (l *listener) call(e Event, lacks bool) {
 	defer func() {
 		if recover() != nil { // nil after Goexit; never nil after panic
 			l.bus.panics.Add(1)
 		}
 	}()
+	if lacks {
+		l.missed()
+		return
+	}
 	l.fn(e)
 }
 
