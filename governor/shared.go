@@ -23,6 +23,16 @@ type sharer struct{ *core }
 // Tell passes on what the store tells.
 func (s sharer) Tell(e event.Event) { s.emit(e) }
 
+// Listen is core's, but that fn is told what the vendor has said that holds when events were
+// dropped: others are to hear of that, however many scopes are refused at once.
+func (s sharer) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
+	return s.bus.Follow(fn, func() {
+		for _, e := range s.Cooling() {
+			fn(e)
+		}
+	}, kinds...)
+}
+
 // Cooling returns the words of the vendor that hold, as events, for those that hear no more.
 func (s sharer) Cooling() []event.Event { return s.gate.cooling(s.now()) }
 

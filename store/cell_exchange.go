@@ -270,7 +270,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	}
 	if c.member != nil {
 		if asked {
-			after = append(after, c.member.hear(it, a, sentAt)...)
+			c.member.hear(it, a, sentAt)
 		}
 		c.member.part()
 	}

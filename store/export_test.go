@@ -39,3 +39,15 @@ func (sh *Share) Needs(key string) int {
 	}
 	return 0
 }
+
+// Untold is how many words governors are to be told.
+func (s *Syncer) Untold() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.cells {
+		if c.member != nil {
+			n += len(c.member.out)
+		}
+	}
+	return n
+}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,16 +41,12 @@ type link struct {
 	tell  map[string]untold // by scope
 	clear map[string]uint64 // up to which Gen, by scope
 	again map[string]bool   // scopes of which the store has lost what is known
+	much  int               // with so many known, what is over is forgotten
 	long  bool              // it was logged that a scope is too long to be shared
 
-	out   []told // what governors are to be told, in order
-	tells bool   // somebody does
-}
-
-// told is a word for a governor.
-type told struct {
-	gov  Governor
-	word func(Governor)
+	words map[hearer]word // that governors are to be told
+	out   []hearer        // who, in order
+	tells bool            // a goroutine does
 }
 
 // cooling is a cooldown that is known here, by Syncer.steady: what becomes of the wall
@@ -77,7 +74,7 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	s.mu.Lock()
 	c, now := s.cell(KeyFor(g.Name(), throttle.Scope{}.String())), s.steady()
 	if c.member == nil {
-		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]untold), clear: make(map[string]uint64)}
+		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]untold), clear: make(map[string]uint64), words: make(map[hearer]word)}
 		c.seen, c.epoch, c.fresh = 0, "", -1 // it wants to hear all
 	}
 	l := c.member
@@ -90,20 +87,19 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	}
 	s.plan(c, s.now())
 	s.mu.Unlock()
-	for scope, until := range cools { // now, whoever delivers: it is about to start calls
-		l.learn(scope, until, fromGovernor)(g)
+	for scope, until := range cools { // now, whatever others are being told: it is about to start calls
+		s.learn(g, scope, until, fromGovernor)
 	}
 	s.mu.Lock()
 	for scope, until := range cools {
 		if k := l.known[scope]; k == nil || k.until < until { // cleared meanwhile, and heard of too early, perhaps
-			l.out = append(l.out, told{g, l.clears(scope, time.Now())})
+			l.clears(g, scope, time.Now())
 			if k != nil {
-				l.out = append(l.out, told{g, l.learn(scope, k.until, fromGovernor)})
+				l.learns(g, scope, k.until, fromGovernor)
 			}
 		}
 	}
 	s.mu.Unlock()
-	l.deliver()
 	stop := g.Listen(func(e event.Event) { s.heard(l, g, e) }, event.Learned, event.Cooling, event.Extended, event.Cleared)
 	return func() {
 		stop()
@@ -159,7 +155,7 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		hidden = false
 		// Else it is of what was before: what is known now holds, also for who was cleared.
 		if news = k.until > now && at > k.at; !news && k.until > now {
-			l.out = append(l.out, told{from, l.learn(scope, k.until, fromGovernor)})
+			l.learns(from, scope, k.until, fromGovernor)
 		}
 	case event.Learned: // of what moves the end the next event tells
 		until = at + int64(e.Delay)
@@ -167,7 +163,6 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 	}
 	if !news && !hidden {
 		s.mu.Unlock()
-		l.deliver()
 		return
 	}
 	switch {
@@ -178,17 +173,16 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		k.until = 0
 		delete(l.tell, scope)
 		l.ends(scope, k)
-		l.all(l.clears(scope, e.Time), from)
+		l.allClear(scope, e.Time, from)
 	default:
 		k.until, k.at, k.own = until, at, at
 		if l.owes(scope, until, at); scope == "" {
 			l.c.probe, l.c.probeEnds, l.c.probing = ProbeCooling, s.since(e.Until), false
 		}
-		l.all(l.learn(scope, until, fromGovernor), from)
+		l.allLearn(scope, until, fromGovernor, from)
 	}
 	s.plan(l.c, l.c.soon(s.now()))
 	s.mu.Unlock()
-	l.deliver()
 }
 
 // owes has the store told of a word that came at at.
@@ -199,67 +193,15 @@ func (l *link) owes(scope string, until, at int64) {
 	l.tell[scope] = untold{until, at}
 }
 
-// learn and clears are words for governors.
-func (l *link) learn(scope string, until int64, source string) func(Governor) {
-	return func(g Governor) {
-		if d := until - l.c.s.steady(); d > 0 {
-			g.Learn(throttle.Signal{Scope: scopeFor(scope), Delay: time.Duration(d), Source: source})
-		}
-	}
-}
-
-func (l *link) clears(scope string, at time.Time) func(Governor) {
-	return func(g Governor) { g.ClearBefore(scopeFor(scope), at) }
-}
-
-// all has all governors but one told.
-func (l *link) all(word func(Governor), but Governor) {
-	for _, g := range l.gov {
-		if g != but {
-			l.out = append(l.out, told{g, word})
-		}
-	}
-}
-
-// deliver tells the governors what they are to be told, in order, unless somebody does
-// already. The caller holds no lock, since a Clear waits for the governor's actor. That may
-// be the caller, which has left: no word is begun for one that has.
-func (l *link) deliver() {
-	s := l.c.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.tells {
-		return
-	}
-	l.tells = true
-	defer func() { l.tells = false }() // also when a word panics
-	for len(l.out) > 0 {
-		next := l.out[0]
-		l.out[0] = told{}
-		if l.out = l.out[1:]; len(l.out) == 0 {
-			l.out = nil
-		}
-		if slices.Contains(l.gov, next.gov) {
-			func() {
-				s.mu.Unlock()
-				defer s.mu.Lock()
-				next.word(next.gov)
-			}()
-		}
-	}
-}
-
-// of returns what is known of scope. What is over is forgotten when there is much.
+// of returns what is known of scope. What is over is forgotten now and then.
 func (l *link) of(scope string) *cooling {
 	k := l.known[scope]
 	if k == nil {
-		if len(l.known) >= 4*MaxScopes {
+		if n := len(l.known); n >= l.much {
 			now := l.c.s.steady()
-			for s, k := range l.known {
-				if k.until <= now {
-					delete(l.known, s)
-				}
-			}
+			maps.DeleteFunc(l.known, func(_ string, k *cooling) bool { return k.until <= now })
+			maps.DeleteFunc(l.tell, func(_ string, u untold) bool { return u.until <= now })
+			l.much = max(4*MaxScopes, 2*len(l.known)) // so that each is looked at a few times
 		}
 		k = &cooling{}
 		l.known[scope] = k

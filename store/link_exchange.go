@@ -83,9 +83,8 @@ func (l *link) unsaid(it *Item, begun int64) {
 	}
 }
 
-// hear takes what the store says in answer to it, which was sent at sent, and returns what
-// tells the governors.
-func (l *link) hear(it *Item, a *Answer, sent int64) (after []func()) {
+// hear takes what the store says in answer to it, which was sent at sent.
+func (l *link) hear(it *Item, a *Answer, sent int64) {
 	now := l.c.s.steady()
 	slack := now - sent + int64(time.Millisecond) // what we told comes back a round trip later
 	// Each word of ours has a Gen. If others have said something meanwhile, there are more.
@@ -113,21 +112,17 @@ func (l *link) hear(it *Item, a *Answer, sent int64) (after []func()) {
 			if more {
 				at = u.since
 			}
-			l.all(l.clears(cd.Scope, l.c.s.base.Add(time.Duration(at))), nil)
+			l.allClear(cd.Scope, l.c.s.base.Add(time.Duration(at)), nil)
 			if more {
 				k.until = u.until
-				l.all(l.learn(cd.Scope, u.until, fromGovernor), nil)
+				l.allLearn(cd.Scope, u.until, fromGovernor, nil)
 			}
 		case until > was+slack:
 			k.until, k.at = until, now
-			l.all(l.learn(cd.Scope, until, fromProcess), nil)
+			l.allLearn(cd.Scope, until, fromProcess, nil)
 		case l.again[cd.Scope] && was > until+slack: // it has lost it, and heard of less from another
 			delete(l.again, cd.Scope)
 			l.owes(cd.Scope, was, k.at)
 		}
 	}
-	if len(l.out) > 0 {
-		after = append(after, l.deliver)
-	}
-	return after
 }
