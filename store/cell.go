@@ -18,6 +18,7 @@ type cell struct {
 	busy    bool  // an exchange is under way
 	hinted  bool  // something happened meanwhile
 	told    bool  // the store knows of us
+	met     bool  // and has said what it knows of; for a governor that has joined, since then
 	pending *Item // sent, and perhaps executed
 	begun   int64 // when it was sent first
 	begunAt int64 // the same, by steady
@@ -117,7 +118,7 @@ func (c *cell) next(now int64) int64 {
 		return now
 	case c.hinted || c.member != nil && c.member.toSay():
 		return c.soon(now)
-	case c.pending != nil:
+	case c.pending != nil || len(c.quota) == 0 && c.share != nil && !c.knows():
 		return now // Syncer.retry puts it off
 	case c.slots != nil && c.slotsToSay():
 		return now // it came while an exchange was under way
@@ -145,6 +146,9 @@ func (c *cell) next(now int64) int64 {
 	c.s.forget(c)
 	return never
 }
+
+// knows reports whether what there was before is known here, or cannot be: else it may cool.
+func (c *cell) knows() bool { return c.met || c.cutOff() || c.s.closed }
 
 // The first few words about cooldowns that there are to tell, or to hear, go at once. In a
 // burst, where each of many calls is refused, they go together, some fifty times in an Interval.

@@ -274,10 +274,23 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		}
 		c.member.part()
 	}
+	if asked && !c.met {
+		after = append(after, c.meets()...)
+	}
 	if a.Granted > 0 || was != c.frozen(now) || c.slots != nil && c.fits() {
 		after = append(after, c.wake()...)
 	}
 	return after
+}
+
+// meets is what follows the first answer, when the governors have heard what it says.
+func (c *cell) meets() (after []func()) {
+	if c.member != nil && c.member.tells {
+		c.member.meets = true
+		return nil
+	}
+	c.met = true
+	return c.wake()
 }
 
 // spoils is what follows a grant that had ended when it came; what logs, once, that

@@ -18,12 +18,13 @@ func (s *Syncer) Gate(name string) (Gate, error) {
 	return Gate{sh}, err
 }
 
-// Lax reports whether no cooldown, and no probe after it, keeps anybody back.
+// Lax reports whether no cooldown, and no probe after it, keeps anybody back, nor that the
+// store has yet to say whether there is one.
 func (g Gate) Lax() bool {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	c := g.keys[""]
-	return c != nil && c.probe == ProbeOver
+	return c != nil && c.probe == ProbeOver && c.knows()
 }
 
 // Passed does nothing.

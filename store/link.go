@@ -47,6 +47,7 @@ type link struct {
 	words map[hearer]word // that governors are to be told
 	out   []hearer        // who, in order
 	tells bool            // a goroutine does
+	meets bool            // when they have been, the cell has met the store
 }
 
 // cooling is a cooldown that is known here, by Syncer.steady: what becomes of the wall
@@ -75,7 +76,7 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	c, now := s.cell(KeyFor(g.Name(), throttle.Scope{}.String())), s.steady()
 	if c.member == nil {
 		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]untold), clear: make(map[string]uint64), words: make(map[hearer]word)}
-		c.seen, c.epoch, c.fresh = 0, "", -1 // it wants to hear all
+		c.seen, c.epoch, c.fresh, c.met = 0, "", -1, false // it wants to hear all
 	}
 	l := c.member
 	l.gov = append(l.gov, g)

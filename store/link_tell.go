@@ -77,12 +77,18 @@ func (l *link) deliver() {
 	s := l.c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	more := func() bool { return !s.closed && (len(l.out) > 0 || l.meets) }
 	defer func() {
-		if l.tells = len(l.out) > 0 && !s.closed; l.tells { // a word has ended the goroutine
+		if l.tells = more(); l.tells { // a word has ended the goroutine
 			s.work.Go(l.deliver)
 		}
 	}()
-	for len(l.out) > 0 && !s.closed {
+	for more() {
+		if len(l.out) == 0 {
+			l.meets, l.c.met = false, true
+			s.call(l.c.wake())
+			continue
+		}
 		h := l.out[0]
 		l.out[0] = hearer{}
 		if l.out = l.out[1:]; len(l.out) == 0 {
@@ -92,6 +98,15 @@ func (l *link) deliver() {
 		if delete(l.words, h); slices.Contains(l.gov, h.gov) { // it has not left
 			s.say(h, w)
 		}
+	}
+}
+
+// call leaves mu to call fns.
+func (s *Syncer) call(fns []func()) {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	for _, f := range fns {
+		f()
 	}
 }
 

@@ -41,7 +41,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	}
 	c.drop(t)
 	frozen := c.frozen(t)
-	if !frozen && (c.credit >= int64(n) || len(c.quota) == 0) {
+	if !frozen && (c.credit >= int64(n) || len(c.quota) == 0 && c.knows()) {
 		c.pace.goes(t)
 		return 0
 	}
