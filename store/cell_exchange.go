@@ -11,7 +11,10 @@ import (
 	"github.com/flyball-go/flyball/event"
 )
 
-var errAnswer = errors.New("store: an answer that is not to the request")
+var (
+	errAnswer   = errors.New("store: an answer that is not to the request")
+	errNonsense = errors.New("store: an answer that makes no sense")
+)
 
 // isDefinite reports whether err says that nothing was executed.
 func isDefinite(err error) bool {
@@ -137,16 +140,17 @@ func (s *Syncer) probePatience() int64 {
 
 // failed is what follows an exchange without an answer. The item is sent again, by
 // the same number, since it may have been executed; but not what is invalid, which was
-// not: what it was to say the next one says.
+// not, nor what was answered with nonsense, which a repetition is as well: what it was to
+// say the next one says.
 func (c *cell) failed(now int64, err error) {
 	c.fresh = -1
-	if errors.Is(err, ErrInvalid) {
+	if errors.Is(err, ErrInvalid) || errors.Is(err, errNonsense) {
 		c.unsaid(now)
 	}
 }
 
-// unsaid takes back what the pending item was to say, which nobody has heard, but for an
-// earlier try whose answer was lost: to say it twice is on the safe side. Permits that it
+// unsaid takes back what the pending item was to say, which nobody has heard, but for a
+// try whose answer was lost, or nonsense: to say it twice is on the safe side. Permits that it
 // was to return are not to be used, nor returned once more; they come back with their
 // window, or lease.
 func (c *cell) unsaid(now int64) {
@@ -193,11 +197,6 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		return after
 	}
 	c.pending = nil
-	if !a.sane(it) { // it was executed, perhaps
-		c.fresh = -1
-		c.rest(now)
-		return after
-	}
 	c.fresh = c.begun
 	if c.epoch != "" && a.Epoch != c.epoch {
 		after = append(after, c.s.forgot(a.Epoch)...)

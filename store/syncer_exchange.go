@@ -121,6 +121,8 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 		case answers[i].Node != s.node || answers[i].Key != items[i].Key || answers[i].Seq != items[i].Seq:
 			err = errAnswer // of somebody else's request
 			c.failed(now, err)
+		case !answers[i].Stale && !answers[i].sane(&items[i]):
+			after = append(after, c.alone(now, errNonsense)...)
 		default:
 			after = append(after, c.answered(&items[i], &answers[i], sent, sentAt, now)...)
 		}

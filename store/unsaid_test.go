@@ -30,6 +30,7 @@ const (
 	allInvalid  refusal = iota // an error of the exchange
 	eachInvalid                // one of each item
 	eachStale
+	eachNonsense
 )
 
 func (r *refusing) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
@@ -48,8 +49,11 @@ func (r *refusing) Exchange(ctx context.Context, node store.Node, items []store.
 	var as []store.Answer
 	for _, it := range items {
 		a := store.Answer{Node: node, Key: it.Key, Seq: it.Seq, Stale: r.how == eachStale}
-		if r.how == eachInvalid {
+		switch r.how {
+		case eachInvalid:
 			a.Err = store.ErrInvalid
+		case eachNonsense:
+			a.Granted = -1
 		}
 		as = append(as, a)
 	}
@@ -131,9 +135,10 @@ func twoOf(t *testing.T, r *refusing) (a, b *store.Syncer, ga, gb *listener) {
 // What a request was to say that was not executed is said by the next: cooldowns that
 // a vendor asked for, those that an operator has cleared, and what calls cost beyond what
 // was granted; not permits that come back, for an earlier try may have been executed whose
-// answer was lost. And it is not said in a busy loop.
+// answer was lost. And it is not said in a busy loop. Nonsense for an answer says nothing of
+// what was executed.
 func TestWhatWasNotExecutedIsSaidAgain(t *testing.T) {
-	for how, name := range []string{"all invalid", "each invalid", "each stale"} {
+	for how, name := range []string{"all invalid", "each invalid", "each stale", "each nonsense"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &refusing{Store: memory(t), how: refusal(how)}
@@ -352,6 +357,35 @@ func TestAScopeThatIsTooLongIsLogged(t *testing.T) {
 		}
 		if heard := gb.all(); len(heard) != 1 || heard[0] != "cool "+longest {
 			t.Errorf("the other process hears of %d cooldowns: %.60q", len(heard), heard)
+		}
+	})
+}
+
+// A store that answers with nonsense is lost, and what is to pass then passes.
+func TestAStoreThatAnswersWithNonsenseIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &refusing{Store: memory(t), how: eachNonsense}
+		var mu sync.Mutex
+		var heard []event.Kind
+		s := syncer(t, store.SyncerConfig{Store: r, Outage: store.Open, OnEvent: func(e event.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard = append(heard, e.Kind)
+		}})
+		defer s.Close()
+		sh := share(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Hour})
+		r.set(all)
+		sh.Wait(time.Now(), "", 1)
+		time.Sleep(3 * time.Second)
+		if wait := sh.Wait(time.Now(), "", 1); wait != 0 {
+			t.Errorf("a permit is %v away", wait)
+		}
+		r.set(nil)
+		time.Sleep(3 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []event.Kind{event.StoreLost, event.StoreBack}; !slices.Equal(heard, want) {
+			t.Errorf("heard %v, want %v", heard, want)
 		}
 	})
 }
