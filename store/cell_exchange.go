@@ -178,8 +178,8 @@ func (c *cell) alone(now int64, err error) (after []func()) {
 		return nil
 	}
 	c.lost = true
-	name := c.governs()
-	return append(c.wake(), func() { c.s.tell(slog.LevelWarn, event.StoreLost, name, c.s.cfg.Outage.String()+" for "+c.key, err) })
+	c.s.tell(event.StoreLost, c.governs(), c.s.cfg.Outage.String()+" for "+c.key, err)
+	return c.wake()
 }
 
 // answered takes an answer to it, which was sent at sent, by steady at sentAt.
@@ -187,9 +187,8 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	c.pause = 0
 	if c.lost {
 		c.lost = false
-		name := c.governs()
-		after = append(after, func() { c.s.tell(slog.LevelInfo, event.StoreBack, name, c.key, nil) })
-		after = append(after, c.wake()...)
+		c.s.tell(event.StoreBack, c.governs(), c.key, nil)
+		after = c.wake()
 	}
 	if a.Stale {
 		c.fresh = -1
@@ -199,7 +198,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	c.pending = nil
 	c.fresh = c.begun
 	if c.epoch != "" && a.Epoch != c.epoch {
-		after = append(after, c.s.forgot(a.Epoch)...)
+		c.s.forgot(a.Epoch)
 		if c.member != nil {
 			c.member.tellAgain()
 			c.hinted = true
@@ -344,13 +343,11 @@ func (c *cell) surprises(it *Item, a *Answer) (after []func()) {
 
 // forgot reports once that the store has lost its state: keys that were lost by one event
 // have epochs that are the same up to "--".
-func (s *Syncer) forgot(epoch string) (after []func()) {
-	epoch, _, _ = strings.Cut(epoch, "--")
-	if s.epoch == epoch {
-		return nil
+func (s *Syncer) forgot(epoch string) {
+	if epoch, _, _ = strings.Cut(epoch, "--"); s.epoch != epoch {
+		s.epoch = epoch
+		s.tell(event.StoreLost, "", "what was granted counts as taken", errForgot)
 	}
-	s.epoch = epoch
-	return []func(){func() { s.tell(slog.LevelWarn, event.StoreLost, "", "what was granted counts as taken", errForgot) }}
 }
 
 var errForgot = errors.New("store: its state was lost")

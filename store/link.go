@@ -12,10 +12,9 @@ import (
 )
 
 // Governor is what a Syncer needs of one: every governor.Handle is one. One that has a
-// method Tell(event.Event), too, gets the events StoreLost and StoreBack by it, on
-// goroutines that others wait for. One that has a method Cooling() []event.Event is asked
-// for the last event of each scope that is cooling when it leaves, since some may not have
-// been heard.
+// method Tell(event.Event), too, gets the events StoreLost and StoreBack by it, in order. One
+// that has a method Cooling() []event.Event is asked for the last event of each scope that is
+// cooling when it leaves, since some may not have been heard.
 type Governor interface {
 	Name() string
 	Listen(fn func(event.Event), kinds ...event.Kind) (stop func())

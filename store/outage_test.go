@@ -431,3 +431,31 @@ func TestAClosedSyncerLetsNothingPassThatIsNotGranted(t *testing.T) {
 		})
 	}
 }
+
+// Who takes long to hear of an outage hears of its end after it, as everybody does.
+func TestAnOutagesEndIsHeardAfterItsBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		s := syncer(t, store.SyncerConfig{
+			Store: &faulty{Store: memory(t), fate: func() fate { return map[bool]fate{true: lost}[down.Load()] }},
+			OnEvent: func(e event.Event) {
+				if e.Kind == event.StoreLost {
+					down.Store(false)
+					time.Sleep(5 * time.Second)
+				}
+			},
+		})
+		defer s.Close()
+		g := join(t, s)
+		defer g.Close()
+		var heard eventLog
+		defer g.Listen(heard.add, event.StoreLost, event.StoreBack)()
+		time.Sleep(3 * time.Second)
+		down.Store(true)
+		g.Learn(throttle.Signal{Delay: time.Hour})
+		time.Sleep(20 * time.Second)
+		if got, want := heard.kinds(), []event.Kind{event.StoreLost, event.StoreBack}; !slices.Equal(got, want) {
+			t.Errorf("the governor's listeners hear %v, want %v", got, want)
+		}
+	})
+}

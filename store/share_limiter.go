@@ -155,11 +155,10 @@ func (sh *Share) take(now time.Time, key string, n int) {
 	}
 }
 
-// unguarded has the loop tell of a call that passes with Open.
+// unguarded tells of a call that passes with Open, unless there is too much to tell.
 func (s *Syncer) unguarded(name string, scope throttle.Scope) {
-	if s.cfg.OnEvent != nil && len(s.events) < 4096 {
-		s.events = append(s.events, event.Event{Time: time.Now(), Kind: event.Unguarded, Name: name, Scope: scope.String()})
-		s.kick()
+	if s.cfg.OnEvent != nil && len(s.news) < 4096 {
+		s.report(event.Event{Time: time.Now(), Kind: event.Unguarded, Name: name, Scope: scope.String()})
 	}
 }
 

@@ -43,7 +43,8 @@ type Syncer struct {
 	retry    int64 // none is begun before
 	epoch    string
 	empty    bool          // it was logged that nothing is granted at first
-	events   []event.Event // of Unguarded, not yet told
+	news     []event.Event // not yet told
+	reports  bool          // a goroutine tells them
 	listens  bool          // a Watch is under way
 	refused  int           // Watches in a row that failed
 	listenAt int64         // none is begun before
@@ -168,7 +169,6 @@ func (s *Syncer) loop() {
 	defer timer.Stop()
 	for {
 		s.listen()
-		s.report()
 		s.rouse()
 		s.attend()
 		now, next := s.begin()

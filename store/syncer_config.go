@@ -94,9 +94,9 @@ type SyncerConfig struct {
 	// be shared. nil discards.
 	Logger *slog.Logger
 
-	// OnEvent gets events StoreLost, StoreBack and Unguarded, on goroutines that
-	// others wait for: it should be quick, as an event.Bus's Emit is. A panic in
-	// it is dropped. nil: none.
+	// OnEvent gets events StoreLost, StoreBack and Unguarded, one after the other, on a
+	// goroutine for that; while it takes long later ones of Unguarded are dropped, beyond
+	// 4096, and Close waits for it. A panic in it is dropped. nil: none.
 	OnEvent func(event.Event)
 }
 

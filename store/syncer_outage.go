@@ -10,25 +10,14 @@ import (
 	"github.com/flyball-go/flyball/event"
 )
 
-// report tells of what passed unguarded.
-func (s *Syncer) report() {
-	s.mu.Lock()
-	events := s.events
-	s.events = nil
-	s.mu.Unlock()
-	for _, e := range events {
-		event.Tell(s.cfg.OnEvent, e)
-	}
-}
-
 // mood notes whether the store answers. The caller holds mu.
 func (s *Syncer) mood(err error, now int64) (after []func()) {
 	if err == nil {
 		s.fails, s.retry = 0, 0
 		if s.lost {
 			s.lost = false
-			after = append(after, func() { s.tell(slog.LevelInfo, event.StoreBack, "", "", nil) })
-			after = append(after, s.everybody()...)
+			s.tell(event.StoreBack, "", "", nil)
+			after = s.everybody()
 		}
 		return after
 	}
@@ -39,8 +28,8 @@ func (s *Syncer) mood(err error, now int64) (after []func()) {
 	s.retry = now + s.backoff(s.fails)
 	if !s.lost {
 		s.lost = true
-		after = append(after, func() { s.tell(slog.LevelWarn, event.StoreLost, "", s.cfg.Outage.String(), err) })
-		after = append(after, s.everybody()...)
+		s.tell(event.StoreLost, "", s.cfg.Outage.String(), err)
+		after = s.everybody()
 	}
 	return after
 }
@@ -67,33 +56,77 @@ func (s *Syncer) everybody() (after []func()) {
 	return after
 }
 
-// tell reports a change: of the governors to those of name, or to all if it is empty.
-func (s *Syncer) tell(level slog.Level, kind event.Kind, name, source string, err error) {
-	e := event.Event{Time: time.Now(), Kind: kind, Name: "store", Source: source, Err: err}
-	event.Tell(s.cfg.OnEvent, e)
-	for _, g := range s.joined(name) {
-		event.Tell(g.Tell, e)
-	}
-	if s.cfg.Logger == nil {
+// tell reports a change: of the governors to those of name, or to all if it is empty. The
+// caller holds mu.
+func (s *Syncer) tell(kind event.Kind, name, source string, err error) {
+	s.report(event.Event{Time: time.Now(), Kind: kind, Name: name, Source: source, Err: err})
+}
+
+// report has e told, after what there is to tell already, on a goroutine that there is only
+// while there is something: who listens sees one change after the other, and holds nobody up.
+// The caller holds mu.
+func (s *Syncer) report(e event.Event) {
+	if s.closed {
 		return
 	}
-	attrs := []slog.Attr{slog.String("node", string(s.node))}
-	if source != "" {
-		attrs = append(attrs, slog.String("source", source))
+	if s.news = append(s.news, e); !s.reports {
+		s.reports = true
+		s.work.Go(s.tellAll)
 	}
-	if err != nil {
-		attrs = append(attrs, slog.String("err", err.Error()))
+}
+
+func (s *Syncer) tellAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		if s.reports = len(s.news) > 0; s.reports { // a listener has ended the goroutine
+			s.work.Go(s.tellAll)
+		}
+	}()
+	for len(s.news) > 0 {
+		e := s.news[0]
+		s.news[0] = event.Event{}
+		if s.news = s.news[1:]; len(s.news) == 0 {
+			s.news = nil
+		}
+		s.tellOne(e)
 	}
-	s.cfg.Logger.LogAttrs(context.Background(), level, kind.String(), attrs...)
+}
+
+// tellOne leaves mu to tell e.
+func (s *Syncer) tellOne(e event.Event) {
+	var hear []teller
+	if e.Kind != event.Unguarded {
+		hear = s.joined(e.Name)
+		e.Name = "store"
+	}
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	event.Tell(s.cfg.OnEvent, e)
+	for _, g := range hear {
+		event.Tell(g.Tell, e)
+	}
+	if e.Kind == event.Unguarded || s.cfg.Logger == nil {
+		return
+	}
+	level, attrs := slog.LevelInfo, []slog.Attr{slog.String("node", string(s.node))}
+	if e.Kind == event.StoreLost {
+		level = slog.LevelWarn
+	}
+	if e.Source != "" {
+		attrs = append(attrs, slog.String("source", e.Source))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.String("err", e.Err.Error()))
+	}
+	s.cfg.Logger.LogAttrs(context.Background(), level, e.Kind.String(), attrs...)
 }
 
 // teller is a Governor that hears how the store is.
 type teller interface{ Tell(event.Event) }
 
-// joined returns the tellers of name, which a unit may follow, or all.
+// joined returns the tellers of name, which a unit may follow, or all. The caller holds mu.
 func (s *Syncer) joined(name string) (all []teller) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, c := range s.cells {
 		if c.member == nil {
 			continue
