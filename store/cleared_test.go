@@ -379,6 +379,28 @@ func TestWhoJoinsDoesNotHearOfWhatWasClearedSince(t *testing.T) {
 	}
 }
 
+// A process is cut off, or stopped, while another clears.
+func TestWhoWasCutOffHearsOfAClear(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		twoFarProcesses(t, func(t *testing.T, _ *store.Memory, a, b *farProcess) {
+			a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+			time.Sleep(3 * time.Second)
+			b.down.Store(true)
+			time.Sleep(3 * time.Second)
+			a.Clear(sc)
+			for range 14 {
+				time.Sleep(time.Minute)
+				a.Learn(throttle.Signal{Scope: tenant("x"), Delay: time.Second})
+			}
+			b.down.Store(false)
+			time.Sleep(20 * time.Second)
+			if left := b.left(sc); left > 0 {
+				t.Errorf("%v: it cools for %v", sc, left)
+			}
+		})
+	}
+}
+
 // When the store has lost its state, the first who comes back may have heard of less.
 func TestLostStateGetsTheLongestWordBack(t *testing.T) {
 	for _, sc := range scopesThatCool {

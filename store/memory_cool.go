@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// remember is how long a cooldown that was cleared is told.
-const remember = int64(time.Minute)
+// remember is how long a cooldown that was cleared is told: who is cut off for longer does
+// not hear of it.
+const remember = int64(15 * time.Minute)
 
 // maxKnown is the largest Gen that a node is believed to know of, so that there are enough
 // after it.

@@ -2,7 +2,7 @@
 
 local MOST = '18446744073709551615' -- 2^64-1, for texts of 20 digits
 local MAXSCOPES = 64 -- store.MaxScopes
-local REMEMBER = 60000000 -- how long a cooldown that was cleared is told
+local REMEMBER = 900000000 -- how long a cooldown that was cleared is told
 local BACK = 3600000000 -- a clock that goes back further has been wrong
 
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
