@@ -51,3 +51,15 @@ func (s *Syncer) Untold() (n int) {
 	}
 	return n
 }
+
+// Owed is how many words the store is to be told.
+func (s *Syncer) Owed() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.cells {
+		if c.member != nil {
+			n += len(c.member.tell)
+		}
+	}
+	return n
+}

@@ -95,3 +95,17 @@ func (l *failingListener) Learn(s throttle.Signal) {
 }
 
 func tenant(key string) throttle.Scope { return throttle.Scope{Level: throttle.Tenant, Key: key} }
+
+// What is over by the end of an outage is not kept until then.
+func TestAnOutageCollectsNoWordsThatAreOver(t *testing.T) {
+	twoFarProcesses(t, func(t *testing.T, _ *store.Memory, a, _ *farProcess) {
+		a.down.Store(true)
+		for i := range 20_000 {
+			a.Learn(throttle.Signal{Scope: tenant(strconv.Itoa(i)), Delay: time.Second})
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := a.syncer.Owed(); n > 1000 {
+			t.Errorf("%d words are kept, of which a hundred are not over", n)
+		}
+	})
+}
