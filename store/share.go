@@ -19,7 +19,8 @@ type ShareConfig struct {
 
 	// Limits are charged together, all or none, with their defaults filled in.
 	// Without any, everything passes but in a cooldown of the host, and while another
-	// process makes the probe after it.
+	// process makes the probe after it; and but before the store has said whether there
+	// is one, or has not answered.
 	Limits []Limit
 
 	// Version is to be raised with every change of Limits, so that it can be told
