@@ -57,6 +57,7 @@ type cooling struct {
 	old   bool  // which is of a state that was lost
 	at    int64 // when until was heard of
 	own   int64 // when the vendor last said something to one of the governors
+	ended int64 // what the vendor had said before was cleared
 }
 
 // untold is what the vendor has said to one of the governors since the store was told last:
@@ -149,6 +150,10 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		e.Time = time.Now()
 	}
 	k, now, at, until := l.of(scope), s.steady(), s.at(e.Time), s.at(e.Until)
+	if e.Kind != event.Cleared && at < k.ended { // it has not heard of that yet
+		s.mu.Unlock()
+		return
+	}
 	news, hidden := until > max(now, k.until), until > now && until <= k.until
 	switch e.Kind {
 	case event.Cleared:
@@ -170,7 +175,7 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		k.own = max(k.own, at)
 		l.owes(scope, until, at)
 	case e.Kind == event.Cleared:
-		k.until = 0
+		k.until, k.ended = 0, at
 		delete(l.tell, scope)
 		l.ends(scope, k)
 		l.allClear(scope, e.Time, from)

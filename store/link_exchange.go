@@ -112,6 +112,7 @@ func (l *link) hear(it *Item, a *Answer, sent int64) {
 			if more {
 				at = u.since
 			}
+			k.ended = at
 			l.allClear(cd.Scope, l.c.s.base.Add(time.Duration(at)), nil)
 			if more {
 				k.until = u.until

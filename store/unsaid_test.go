@@ -250,6 +250,37 @@ func TestAWordThatIsOvertakenBetweenItsEventsIsClearedWithTheOther(t *testing.T)
 	})
 }
 
+// A governor that missed events, or leaves, says once more what its vendor has said, and may
+// not have heard that it was cleared since.
+func TestAWordThatIsRepeatedAfterItsClearIsNone(t *testing.T) {
+	for name, clears := range map[string]func(ga, gb *listener) *listener{
+		"its own":       func(ga, _ *listener) *listener { return ga },
+		"the other one": func(_, gb *listener) *listener { return gb },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, _, ga, gb := twoOf(t, &refusing{Store: memory(t)})
+			time.Sleep(time.Second)
+			word := event.Event{Time: time.Now(), Kind: event.Cooling, Scope: "tenant:a", Until: time.Now().Add(time.Hour)}
+			ga.listen(word)
+			time.Sleep(time.Second)
+			clears(ga, gb).listen(event.Event{Time: time.Now(), Kind: event.Cleared, Scope: "tenant:a"})
+			time.Sleep(time.Second)
+			gb.all()
+			ga.listen(word)
+			time.Sleep(3 * time.Second)
+			if heard := fmt.Sprint(gb.all()); heard != "[]" {
+				t.Errorf("cleared by %s: the other hears %s", name, heard)
+			}
+			word.Time = time.Now()
+			ga.listen(word)
+			time.Sleep(3 * time.Second)
+			if heard := fmt.Sprint(gb.all()); heard != "[cool tenant:a]" {
+				t.Errorf("cleared by %s: when the vendor says it again the other hears %s", name, heard)
+			}
+		})
+	}
+}
+
 // The success of the probe that was not heard is told again: else all others wait for it
 // until the store takes it for lost.
 func TestAProbesSuccessThatWasNotExecutedIsSaidAgain(t *testing.T) {
