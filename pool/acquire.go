@@ -47,20 +47,21 @@ func (p *Pool[S, C]) wait(ctx context.Context, sel S) (*Reservation[S, C], error
 		return nil, ErrClosed
 	}
 	e := p.entryLocked(sel)
+	backs := e.backingOff() // before the search: if it ends meanwhile there is a timer nevertheless
 	// grantLocked runs whenever something becomes free, so of those who wait
 	// nobody can be served now, and this overtakes nobody.
 	if r := p.searchLocked(e, now); r != nil {
 		p.mu.Unlock()
 		return r, nil
 	}
-	if e.final && e.backingOff() {
+	if e.final && backs {
 		err := e.last
 		p.mu.Unlock()
 		return nil, err
 	}
 	w := &waiter[S, C]{entry: e, served: make(chan struct{})}
 	p.waiters.add(w, overtakes*p.cfg.Max)
-	if e.backingOff() {
+	if backs {
 		p.armLocked(e.until)
 	}
 	p.mu.Unlock()

@@ -281,6 +281,57 @@ func TestABackoffThatBeginsWhileOneWaitsIsTimed(t *testing.T) {
 	})
 }
 
+// A backoff that ends while somebody comes, or while the timer looks who is still to wait,
+// is over for good: who was not served because of it must have a timer. The clock is real,
+// and the end of the backoff is put a little ahead of it, by all that lies between two looks.
+func TestNobodyWaitsForABackoffThatIsOver(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(limit(1))
+	defer s.finish(p)
+	over, leave := context.WithCancel(t.Context())
+	leave() // who has to wait leaves at once
+	for name, look := range map[string]func(w *waiter[string, *link]){
+		"Acquire": func(w *waiter[string, *link]) {
+			if r, err := p.wait(over, "x"); err == nil {
+				w.r = r
+			}
+		},
+		"the timer": func(w *waiter[string, *link]) {
+			p.mu.Lock()
+			p.waiters.add(w, 0)
+			p.mu.Unlock()
+			p.tick()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range 20_000 {
+				p.mu.Lock()
+				if p.tickAt = (time.Time{}); p.timer != nil {
+					p.timer.Stop()
+					p.timer = nil
+				}
+				e := p.entryLocked("x")
+				w := &waiter[string, *link]{entry: e, served: make(chan struct{})}
+				e.fails, e.at = 1, time.Now()
+				e.until = e.at.Add(time.Duration(i % 1000))
+				p.mu.Unlock()
+				look(w)
+				p.mu.Lock()
+				r, timed := w.r, p.timer != nil
+				if r == nil && p.waiters.first == w {
+					p.leaveLocked(w)
+				}
+				p.mu.Unlock()
+				if r != nil {
+					r.Release()
+				} else if !timed {
+					t.Fatalf("one who came %v before the end of a backoff waits, and there is no timer", time.Duration(i%1000))
+				}
+			}
+		})
+	}
+}
+
 func TestAPlaceThatBecomesFreeGoesToTheNextWhoWaits(t *testing.T) {
 	bubble(t, limit(1), func(t *testing.T, s *server, p *Pool[string, *link]) {
 		s.onOpen = func(_ context.Context, sel string, _ int) error {

@@ -164,7 +164,7 @@ func (p *Pool[S, C]) tick() {
 	}
 	p.grantLocked(now)
 	for w := p.waiters.first; w != nil; w = w.next {
-		if w.entry.backingOff() {
+		if now.Before(w.entry.until) { // by the clock from before the grant: it may have ended since
 			next = sooner(next, w.entry.until)
 		}
 	}
