@@ -141,7 +141,7 @@ func (p *Pool[S, C]) armLocked(at time.Time) {
 }
 
 // tick is called by the timer: it closes idle connections that have expired,
-// serves those who waited for the end of a backoff, and forgets old failures. It
+// forgets old failures, and serves those who waited for the end of a backoff. It
 // sets the timer again only if there is something to wait for.
 func (p *Pool[S, C]) tick() {
 	now := time.Now()
@@ -162,13 +162,13 @@ func (p *Pool[S, C]) tick() {
 		}
 		c = newer
 	}
+	p.sweepLocked(now) // before the grant: it may end a backoff
 	p.grantLocked(now)
 	for w := p.waiters.first; w != nil; w = w.next {
 		if now.Before(w.entry.until) { // by the clock from before the grant: it may have ended since
 			next = sooner(next, w.entry.until)
 		}
 	}
-	p.sweepLocked(now)
 	if len(p.failing) > 0 { // a whole sweep is worth it only now and then
 		next = sooner(next, now.Add(failureMemory))
 	}

@@ -244,6 +244,35 @@ func TestFailuresAreForgotten(t *testing.T) {
 	})
 }
 
+// A connection that was good ends the memory of one that was not, and with it a backoff
+// that outlasts it: who waits for its end is served then, before any who come later.
+func TestWhoWaitsForABackoffThatIsForgottenIsServed(t *testing.T) {
+	bubble(t, func(c cfg) {
+		c.MaxUses, c.OpenBackoff = 1, backoff.Constant(2*failureMemory)
+	}, func(t *testing.T, s *server, p *Pool[string, *link]) {
+		a, b := lend(t, p, "x"), lend(t, p, "x")
+		b.Discard(errBroken)
+		began, waited := time.Now(), time.Duration(-1)
+		go func() {
+			r, err := p.Acquire(t.Context(), "x")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			waited = time.Since(began)
+			r.Release()
+		}()
+		synctest.Wait()
+		a.Release()
+		time.Sleep(failureMemory)
+		synctest.Wait()
+		if !p.NotBefore("x").IsZero() || waited != failureMemory {
+			t.Errorf("the backoff ends at %v, and who waited for it did so for %v", p.NotBefore("x"), waited)
+		}
+		time.Sleep(failureMemory)
+	})
+}
+
 func TestAScheduleIsAskedWithTheStepAndMayEndOrPanic(t *testing.T) {
 	var steps []backoff.Step
 	var p *Pool[string, *link]
