@@ -116,15 +116,15 @@ func (p *Pool[S, C]) destroyed(c *conn[S, C], err error, closed chan<- struct{})
 	if c.gone != nil {
 		close(c.gone)
 	}
-	p.free()
 	if kind := c.reason.kind(); kind != event.None {
 		if err == nil {
 			err = c.why
 		} else if c.why != nil {
 			err = errors.Join(c.why, err)
 		}
-		p.emit(kind, c.entry.sel, 0, err)
+		defer p.emit(kind, c.entry.sel, 0, err) // also if free ends the goroutine
 	}
+	p.free()
 }
 
 // armLocked sets the timer to at, unless it is set to an earlier time.

@@ -38,9 +38,9 @@
 // guards the bookkeeping; nothing is called or waited for under it. A Loan that comes
 // back mostly lies beside it for the next Lend, and counts as idle. The hooks of
 // Config run on goroutines of the pool, several at once, except IsBad and the
-// OnFree functions, which also run on those of callers. A hook that panics or
-// calls runtime.Goexit harms only the connection it was called for. An idle pool
-// has no goroutine.
+// OnFree functions, which also run on those of callers: these end by runtime.Goexit
+// in one. Otherwise a hook that panics or calls runtime.Goexit harms only the connection
+// it was called for. An idle pool has no goroutine.
 //
 // # What it is not
 //

@@ -69,22 +69,24 @@ func (p *Pool[S, C]) discard(c *conn[S, C], cause error) {
 
 // free tells the OnFree functions.
 func (p *Pool[S, C]) free() {
-	fns := p.onFree.Load()
-	if fns == nil {
-		return
-	}
-	for _, fn := range *fns {
-		p.tell(fn)
+	if fns := p.onFree.Load(); fns != nil {
+		p.tell(*fns)
 	}
 }
 
-// tell calls fn and drops a panic: it is not the giver's fault, who would
-// otherwise get it.
-func (p *Pool[S, C]) tell(fn func()) {
+// tell calls fns, all of them whatever one does. A panic is dropped: it is not the
+// giver's fault, who would otherwise get it. Goexit cannot be, and goes on when the rest
+// have been called.
+func (p *Pool[S, C]) tell(fns []func()) {
+	told := 0
 	defer func() {
-		if recover() != nil {
+		if told < len(fns) {
+			_ = recover()
 			p.panics.Add(1)
+			p.tell(fns[told+1:])
 		}
 	}()
-	fn()
+	for ; told < len(fns); told++ {
+		fns[told]()
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -327,6 +329,52 @@ func TestNoHookIsCalledUnderALockAndPanicsHarmNobody(t *testing.T) {
 		}
 		if n := freed.Load(); n < 16 || n%2 != 0 {
 			t.Errorf("%d calls of OnFree", n)
+		}
+	})
+}
+
+// Goexit in a function of OnFree ends the goroutine that it runs on, and nothing else: the
+// other functions are called, what was given back is free, and no event is lost.
+func TestGoexitInOnFreeEndsOnlyItsGoroutine(t *testing.T) {
+	bubble(t, limit(1), func(t *testing.T, s *server, p *Pool[string, *link]) {
+		var mu sync.Mutex
+		var told []int
+		tell := func(i int) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, i)
+		}
+		p.OnFree(func() { tell(0); _ = goexit() })
+		p.OnFree(func() { tell(1); _ = goexit() })
+		p.OnFree(func() { tell(2); panic("free") })
+		p.OnFree(func() { tell(3) })
+		returned, ended := false, false
+		go func() {
+			defer func() { ended = true }()
+			r, _ := p.Acquire(t.Context(), "x")
+			r.Release()
+			returned = true
+		}()
+		synctest.Wait()
+		if !slices.Equal(told, []int{0, 1, 2, 3}) || returned || !ended {
+			t.Errorf("told %v; Release returned %v, its goroutine ended %v", told, returned, ended)
+		}
+		s.onOpen = func(_ context.Context, _ string, n int) error {
+			if time.Sleep(time.Second); n == 2 {
+				return errBroken
+			}
+			return nil
+		}
+		for _, sel := range []string{"fails", "y"} {
+			r, _ := p.Reserve(sel) // closes the one before
+			ctx, leave := context.WithTimeout(t.Context(), time.Millisecond)
+			_, _ = r.Conn(ctx)
+			leave()
+			r.Release()
+			time.Sleep(2 * time.Second)
+		}
+		if s.kinds(event.PoolStolen) != 1 || s.kinds(event.PoolFailed) != 1 || s.kinds(event.PoolCreated) != 2 || !p.Idle("y") {
+			t.Errorf("heard %v", s.events)
 		}
 	})
 }

@@ -35,10 +35,10 @@ func (p *Pool[S, C]) opened(t *task[S, C], res *puddle.Resource[*conn[S, C]], to
 	if first {
 		close(t.done)
 	}
+	defer p.emit(event.PoolCreated, e.sel, took, nil) // also if free ends the goroutine
 	if freed || !lent {
 		p.free()
 	}
-	p.emit(event.PoolCreated, e.sel, took, nil)
 }
 
 // deliverLocked decides the task's outcome, if it is not decided, and lends c to
@@ -89,11 +89,11 @@ func (p *Pool[S, C]) failed(t *task[S, C], err error, ended bool) {
 	if first {
 		close(t.done)
 	}
+	if fault != nil {
+		defer p.emit(event.PoolFailed, e.sel, 0, fault) // also if free ends the goroutine
+	}
 	if ended {
 		p.free()
-	}
-	if fault != nil {
-		p.emit(event.PoolFailed, e.sel, 0, fault)
 	}
 }
 

@@ -246,7 +246,9 @@ func (p *Pool[S, C]) Refusal(sel S) error {
 // since it was last called. It is not called for the end of a backoff; see NotBefore. It may be
 // called from any goroutine, several at once, and for nothing; it may use the
 // pool, but should return quickly: whoever gives back waits for it. A panic is
-// dropped. It is not called any more after Shutdown, when Done tells the rest.
+// dropped; runtime.Goexit ends the goroutine of whoever gives back, when all is given
+// back and the other functions have been called. It is not called any more after
+// Shutdown, when Done tells the rest.
 func (p *Pool[S, C]) OnFree(fn func()) {
 	if fn == nil {
 		return

@@ -17,7 +17,7 @@ type Stats struct {
 	Reused     uint64 `json:"reused"`      // loans of an idle connection, counted from the reservation on
 	Stolen     uint64 `json:"stolen"`      // closed in favour of another selector
 	Discarded  uint64 `json:"discarded"`   // closed because bad, old or worn
-	HookPanics uint64 `json:"hook_panics"` // panics of IsBad, OnEvent and OnFree's functions; those of others are errors that somebody gets
+	HookPanics uint64 `json:"hook_panics"` // panics of IsBad, OnEvent and OnFree's functions, and Goexit in the latter two; those of others are errors that somebody gets
 }
 
 // counts is the part of it that Pool.mu guards and nothing else depends on.
