@@ -189,7 +189,7 @@ func (r *request) wish(c *core, ask *Ask) {
 	}
 	deadline, dies := r.ctx.Deadline()
 	switch by := ask.StartBy; {
-	case dies && (by.IsZero() || !by.Before(deadline)):
+	case dies && (by.IsZero() || c.gate.ns(by) >= c.gate.ns(deadline)): // they may be of two clocks
 		r.flags |= dated | ctxDeadline
 	case !by.IsZero():
 		r.flags |= dated
