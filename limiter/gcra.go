@@ -87,3 +87,12 @@ func (c *instants) after(d time.Duration) int64 { return origin + int64(min(max(
 // now reads the clock. time.Since reads the monotonic half only, which is the
 // cheaper one.
 func (c *instants) now() int64 { return origin + int64(time.Since(c.base)) }
+
+// until reads the clock, and returns what it shows and the instant of t. One without a
+// monotonic reading is measured from now, since the wall clock may have been set since
+// the base was read.
+func (c *instants) until(t time.Time) (now, at int64) {
+	read := time.Now()
+	now = c.at(read)
+	return now, now + int64(min(max(t.Sub(read), -origin), origin))
+}

@@ -61,9 +61,12 @@ const lateness = int64(10 * time.Millisecond)
 
 // stand is WaitN for who has to wait.
 func (r *Rate) stand(ctx context.Context, n int) (v RateReservation, err error) {
-	came, deadline := r.time.now(), int64(math.MaxInt64)
+	var came int64
+	deadline := int64(math.MaxInt64)
 	if d, ok := ctx.Deadline(); ok {
-		deadline = r.time.at(d)
+		came, deadline = r.time.until(d)
+	} else {
+		came = r.time.now()
 	}
 	alone, behind := r.ahead(came, n, r.line.permits.Load())
 	if deadline-came <= behind || alone > farthest {

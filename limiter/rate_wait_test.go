@@ -12,6 +12,7 @@ import (
 
 	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/internal/errtree"
+	"github.com/flyball-go/flyball/internal/wall"
 )
 
 // waits starts a Wait for each of ns, in this order, and returns when each was
@@ -129,6 +130,34 @@ func TestWaitDeadline(t *testing.T) {
 			t.Errorf("to wait more than ten years: %v", err)
 		}
 	})
+}
+
+// A deadline without a monotonic reading, as time.Unix makes it, is as far away as the wall
+// clock of now says, however that has been set since NewRate.
+func TestWaitDeadlineHeedsNoStepOfTheWallClock(t *testing.T) {
+	for _, step := range []time.Duration{0, time.Hour, -time.Hour} {
+		for _, d := range []struct {
+			rate     float64
+			deadline time.Duration
+			met      bool
+		}{{1000, time.Minute, true}, {1.0 / 600, 200 * time.Millisecond, false}} {
+			for _, bare := range []bool{false, true} {
+				r := newRate(t, d.rate, 1)
+				r.time.base = wall.Set(t, r.time.base, -step) // as it was read before the step
+				r.Drain()
+				at := time.Now().Add(d.deadline)
+				if bare {
+					at = at.Round(0)
+				}
+				ctx, cancel := context.WithDeadline(t.Context(), at)
+				err := r.Wait(ctx)
+				cancel()
+				if _, late := errors.AsType[*LimitedError](err); late == d.met || err != nil == d.met {
+					t.Errorf("step %v, %v permits a second, deadline in %v, without monotonic reading %v: %v", step, d.rate, d.deadline, bare, err)
+				}
+			}
+		}
+	}
 }
 
 func TestWaitDoneBefore(t *testing.T) {
