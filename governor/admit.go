@@ -215,7 +215,7 @@ func (g *gate) known(now int64, sc *scopes, n int) (longest time.Duration) {
 	defer g.mu.Unlock()
 	for i := range g.limits {
 		l := &g.limits[i]
-		if d := l.Limiter.Wait(g.time(now), sc[l.Per].Key, l.of(n)); d > longest && (!l.releases || d == limiter.Never) {
+		if d := l.Limiter.Wait(g.time(now), sc[l.Per].Key, l.of(n)); d > longest && (d == limiter.Never || !l.holds(sc[l.Per].Key)) {
 			longest = d
 		}
 	}

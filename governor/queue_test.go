@@ -374,21 +374,61 @@ func TestNobodyWhoCannotStartInTimeIsKeptForTheBreaker(t *testing.T) {
 }
 
 func TestLatestStartBeforeALimitAdmitsIsRefusedAtOnce(t *testing.T) {
-	bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 0.1, Burst: 1})
+	for name, of := range map[string]func(limiter.Limiter) limiter.Limiter{
+		"a limit":       func(l limiter.Limiter) limiter.Limiter { return l },
+		"one of others": func(l limiter.Limiter) limiter.Limiter { return byKey(t, limiter.ByKeyConfig{Others: l}) },
+		"one of a key": func(l limiter.Limiter) limiter.Limiter {
+			return byKey(t, limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"": l}, Others: atOnce(t, 1)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bucket, err := limiter.NewBucket(limiter.BucketConfig{Rate: 0.1, Burst: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bubble(t, func(c *governor.PlainConfig) { c.Limits = []governor.Limit{{Limiter: of(bucket)}} }, func(t *testing.T, g *governor.Plain) {
+				start := time.Now()
+				<-governor.Submit(t.Context(), g, "", sleep(0)).Done()
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				_, err := governor.Do(ctx, g, "", sleep(0))
+				if le, ok := errors.AsType[*governor.LateError](err); !ok || le.RetryAfter() != 10*time.Second {
+					t.Errorf("got %v, want a *LateError that could start in 10s", err)
+				}
+				since(t, "refusal", start, time.Now(), 0)
+			})
+		})
+	}
+}
+
+// Nobody knows when a permit comes back that is held while a call runs.
+func TestLatestStartOutlastsAWaitForWhatACallHolds(t *testing.T) {
+	held := atOnce(t, 1)
+	for name, l := range map[string]limiter.Limiter{"a limit": held, "one of a key": byKey(t, limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"": held}})} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) { c.Limits = []governor.Limit{{Limiter: l}} }, func(t *testing.T, g *governor.Plain) {
+				start := time.Now()
+				r := governor.Submit(t.Context(), g, "", sleep(time.Millisecond))
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+				defer cancel()
+				if _, err := governor.Do(ctx, g, "", sleep(0)); err != nil {
+					t.Error(err)
+				}
+				since(t, "its start", start, time.Now(), time.Millisecond)
+				<-r.Done()
+			})
+		})
+	}
+}
+
+func byKey(t *testing.T, cfg limiter.ByKeyConfig) *limiter.ByKey {
+	t.Helper()
+	l, err := limiter.NewByKey(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bubble(t, func(c *governor.PlainConfig) { c.Limits = []governor.Limit{{Limiter: bucket}} }, func(t *testing.T, g *governor.Plain) {
-		start := time.Now()
-		<-governor.Submit(t.Context(), g, "", sleep(0)).Done()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err := governor.Do(ctx, g, "", sleep(0))
-		if le, ok := errors.AsType[*governor.LateError](err); !ok || le.RetryAfter() != 10*time.Second {
-			t.Errorf("got %v, want a *LateError that could start in 10s", err)
-		}
-		since(t, "refusal", start, time.Now(), 0)
-	})
+	return l
 }
 
 func TestEndedContextTakesNoPermit(t *testing.T) {
