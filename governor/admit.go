@@ -142,7 +142,7 @@ func (g *gate) wait(now int64, sc *scopes, n int, opening bool) (which int, long
 		l := &g.limits[i]
 		key := sc[l.Per].Key
 		d := l.Limiter.Wait(t, key, l.of(n))
-		if o := g.opening[sc[l.Per]]; opening && d == 0 && o.calls > 0 {
+		if o := g.opening[sc[l.Per]]; opening && d <= 0 && o.calls > 0 {
 			more := n + o.cost
 			if l.calls {
 				more = 1 + o.calls
@@ -174,7 +174,7 @@ func (g *gate) take(now int64, sc *scopes, n int) bool {
 	g.tell(t, sc, 0)
 	g.settleRest(t)
 	for i := range g.limits {
-		if l := &g.limits[i]; l.claims != nil && !g.observe && l.claims.Claim(t, sc[l.Per].Key, l.of(n)) != 0 {
+		if l := &g.limits[i]; l.claims != nil && !g.observe && l.claims.Claim(t, sc[l.Per].Key, l.of(n)) > 0 {
 			g.unclaim(t, sc, n, i)
 			return false
 		}

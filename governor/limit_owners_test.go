@@ -195,3 +195,46 @@ func (q quick) Claim(now time.Time, key string, n int) time.Duration {
 	}
 	return q.common.Claim(now, key, n)
 }
+
+// early is a limit that says of permits that are there since when they are: less than 0.
+type early struct{ *common }
+
+func (e early) Wait(now time.Time, key string, n int) time.Duration {
+	return ago(e.common.Wait(now, key, n))
+}
+
+func (e early) Claim(now time.Time, key string, n int) time.Duration {
+	return ago(e.common.Claim(now, key, n))
+}
+
+func ago(wait time.Duration) time.Duration {
+	if wait == 0 {
+		return -time.Second
+	}
+	return wait
+}
+
+func TestAWaitBelowZeroIsNone(t *testing.T) {
+	core := &commonCore{core: quotaOf(t, 1)}
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		c.NoPace = true
+		c.Limits = []governor.Limit{{Limiter: early{core.owner()}}}
+	}, func(t *testing.T, g *connected, opened, _ *atomic.Int64) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		fn := func(context.Context, *conn) (time.Duration, error) { return time.Since(start), nil }
+		var rs []*governor.Request[time.Duration]
+		for range 3 {
+			rs = append(rs, governor.Submit(ctx, g, "a", fn))
+		}
+		for i, r := range rs {
+			if at, err := r.Result(ctx); err != nil || at != time.Duration(i)*time.Second {
+				t.Errorf("call %d began after %v (%v), want %ds", i, at, err, i)
+			}
+		}
+		if n := opened.Load(); n != 1 {
+			t.Errorf("%d connections were opened, want one, since one call may start at a time", n)
+		}
+	})
+}

@@ -97,7 +97,7 @@ func claim(l Limiter, now time.Time, key string, n int) (wait time.Duration) {
 	if c, ok := l.(Claimer); ok {
 		return c.Claim(now, key, n)
 	}
-	if wait = l.Wait(now, key, n); wait == 0 {
+	if wait = l.Wait(now, key, n); wait <= 0 {
 		l.Take(now, key, n)
 	}
 	return wait

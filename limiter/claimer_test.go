@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -151,5 +152,63 @@ func TestByKeyClaimsFromTheLimiterOfTheKey(t *testing.T) {
 	}
 	if d := b.Claim(epoch, "free", 1000); d != 0 {
 		t.Errorf("a key without a limit waits %v", d)
+	}
+}
+
+// since is a limit that says of permits that are there since when they are: less than 0.
+// Who asks again and again is told that there are none.
+type since struct {
+	Limiter
+	asked *int
+}
+
+func (s since) Wait(now time.Time, key string, n int) time.Duration {
+	if *s.asked++; *s.asked > 100 {
+		return Never
+	}
+	return ago(s.Limiter.Wait(now, key, n))
+}
+
+// sinceClaimer is such a one that may have several owners.
+type sinceClaimer struct{ since }
+
+func (s sinceClaimer) Claim(now time.Time, key string, n int) time.Duration {
+	return ago(claim(s.Limiter, now, key, n))
+}
+
+func ago(wait time.Duration) time.Duration {
+	if wait == 0 {
+		return -time.Second
+	}
+	return wait
+}
+
+func TestAWaitBelowZeroIsNone(t *testing.T) {
+	type made func(l Limiter) Limiter
+	plain := func(l Limiter) Limiter { return since{l, new(int)} }
+	claimer := func(l Limiter) Limiter { return sinceClaimer{since{l, new(int)}} }
+	ofKey := func(of made) made {
+		return func(l Limiter) Limiter { return newByKey(t, ByKeyConfig{Others: of(l)}) }
+	}
+	for name, of := range map[string]made{
+		"a Limiter": plain, "a Limiter of a key": ofKey(plain), "a Claimer": claimer, "a Claimer of a key": ofKey(claimer),
+	} {
+		for _, whole := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, of all together: %v", name, whole), func(t *testing.T) {
+				limits, cfg := []Limiter{of(newBucket(t, BucketConfig{Rate: 1.0 / 3600, Burst: 3}))}, SharedConfig{}
+				if cfg.Limiters = limits; whole {
+					cfg.Limiters, cfg.Whole = nil, limits
+				}
+				s := newShared(t, cfg)
+				for range 2 {
+					if err := s.Allow("", 1); err != nil {
+						t.Error(err)
+					}
+				}
+				if s.Drain(""); s.Allow("", 1) == nil {
+					t.Error("more was let through than there is")
+				}
+			})
+		}
 	}
 }

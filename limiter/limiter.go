@@ -29,8 +29,9 @@ const Unsure = Never / 2
 // seen. n is 1 or more.
 type Limiter interface {
 	// Wait returns how long from now it is until n permits for key can be
-	// taken, if nobody takes any meanwhile: 0 when they can be taken now, Never
-	// when they never can. It changes nothing that a caller could notice.
+	// taken, if nobody takes any meanwhile: 0 when they can be taken now, for which
+	// less than 0 is taken too, and Never when they never can. It changes nothing that
+	// a caller could notice.
 	Wait(now time.Time, key string, n int) time.Duration
 
 	// Take takes n permits for key. The caller has just been told 0 by Wait with

@@ -117,7 +117,7 @@ func (s *Shared) admit(now time.Time, call uint64, key string, n int, waited tim
 // claimAll takes n permits from all Claimers among parts, or from none.
 func claimAll(parts []part, now time.Time, key string, n int) bool {
 	for i, p := range parts {
-		if p.claims != nil && p.claims.Claim(now, key, n) != 0 {
+		if p.claims != nil && p.claims.Claim(now, key, n) > 0 {
 			unclaim(parts[:i], now, key, n)
 			return false
 		}

@@ -23,11 +23,11 @@ func (s *Shared) Drain(key string) {
 // know them itself. One that admits a billion has no limit now.
 func drain(l Limiter, now time.Time, key string) {
 	n, most := 0, 1<<30
-	if l.Wait(now, key, most) == 0 {
+	if l.Wait(now, key, most) <= 0 {
 		return
 	}
 	for most-n > 1 { // n are there, most are not
-		if k := n + (most-n)/2; l.Wait(now, key, k) == 0 {
+		if k := n + (most-n)/2; l.Wait(now, key, k) <= 0 {
 			n = k
 		} else {
 			most = k
