@@ -137,6 +137,9 @@ func (c *core) resume(l *Learned) {
 	at, now := time.Now(), c.now()
 	for _, cd := range l.Cooldowns {
 		d := cd.Until.Sub(at)
+		if !l.When.IsZero() {
+			d = min(d, cd.Until.Sub(l.When)) // the clock was set back since: no more is left than was
+		}
 		if d <= 0 {
 			continue
 		}

@@ -77,6 +77,30 @@ func TestCooldownsGoOnAfterARestart(t *testing.T) {
 	})
 }
 
+// The wall clock may be set back between Export and New, as by a machine that starts with a
+// wrong one: then what is left of a pause is what was left of it at Export.
+func TestCooldownsAreNotLengthenedByAClockThatWasSetBack(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		for back, want := range map[time.Duration]time.Duration{
+			time.Hour: 30 * time.Second, 10 * time.Second: 30 * time.Second, 0: 30 * time.Second, -10 * time.Second: 20 * time.Second,
+		} {
+			at := time.Now().Add(back) // when it was exported, by the clock of then
+			next, err := governor.New(governor.PlainConfig{Name: "next", Restore: governor.Learned{
+				When: at, Cooldowns: []governor.LearnedCooldown{{Until: at.Add(30 * time.Second)}},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := next.Stats(); len(s.Cooldowns) != 1 || s.Cooldowns[0].Until.Sub(s.Time) != want || s.Clamped != 0 {
+				t.Errorf("set back by %v: %d clamped, %+v, want one of %v", back, s.Clamped, s.Cooldowns, want)
+			}
+			if err := next.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 func TestGuessesGoOnAfterARestart(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
 		unknown := governortest.Limited(throttle.Unknown)
