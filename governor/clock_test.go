@@ -2,9 +2,15 @@ package governor
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // A time without a monotonic reading, as it comes from a file or a header, means
@@ -45,6 +51,67 @@ func TestTheEarlierOfStartByAndTheContextsDeadlineCountsWhateverTheWallClockShow
 				if r.flags&dated == 0 || r.flags&ctxDeadline != 0 != first {
 					t.Errorf("clock set by %v: %s, which is earlier, does not count (%d)", step, name, i)
 				}
+			}
+		}
+	}
+}
+
+// after returns a governor since whose New the wall clock was set by step.
+func after[S comparable, C any](t *testing.T, step time.Duration, cfg Config[S, C]) *Governor[S, C] {
+	t.Helper()
+	g, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() })
+	g.core.ask(func() { g.core.gate.base = stepped(g.core.gate.base, -step) })
+	return g
+}
+
+// What a governor tells of times is by the wall clock of now, beside which it is read.
+func TestTimesThatAreToldAreByTheWallClockOfNow(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, 0, time.Hour} {
+		hourly, err := limiter.NewFixedWindow(limiter.FixedWindowConfig{Limit: 10, Period: 2 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		quick, err := breaker.New(breaker.Config{MinCalls: 1, SlowCall: 1, OpenFor: backoff.Constant(2 * time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := after(t, step, PlainConfig{Name: "x", Breaker: quick, BreakerWait: true, Limits: []Limit{{Limiter: hourly}}, MaxWait: time.Minute})
+		is := func(what string, at time.Time, in time.Duration) {
+			t.Helper()
+			if off := at.Round(0).Sub(time.Now().Round(0)) - in; off.Abs() > 30*time.Second {
+				t.Errorf("clock set by %v: %s is shown %v late", step, what, off)
+			}
+		}
+		slow := Func(func(context.Context) (int, error) { return 0, nil }) // by the breaker's measure
+		_, _ = Do(t.Context(), g, "", slow)
+		g.Learn(throttle.Signal{Delay: 2 * time.Hour})
+		_, err = Do(t.Context(), g.With(Ask{StartBy: time.Now().Add(time.Hour)}), "", slow)
+		if late, ok := errors.AsType[*LateError](err); ok {
+			is("LateError.By", late.By, time.Hour)
+			is("LateError.Could", late.Could, 2*time.Hour)
+		} else {
+			t.Error(err)
+		}
+		_, err = Do(t.Context(), g, "", slow)
+		if cools, ok := errors.AsType[*CooldownError](err); ok {
+			is("CooldownError.Until", cools.Until, 2*time.Hour)
+		} else {
+			t.Error(err)
+		}
+		s := g.Stats()
+		is("Stats.Time", s.Time, 0)
+		is("the end of a cooldown in Stats", s.Cooldowns[0].Until, 2*time.Hour)
+		is("the end of a window in Stats", s.Limits[0].Quota.Reset, 2*time.Hour)
+		is("the end of the breaker's pause in Stats", s.Breaker.Until, 2*time.Hour)
+		is("the end of a cooldown in Export", g.Export().Cooldowns[0].Until, 2*time.Hour)
+		for _, e := range g.Recent() {
+			is("the time of the event "+e.Kind.String(), e.Time, 0)
+			if !e.Until.IsZero() {
+				is("the end in the event "+e.Kind.String(), e.Until, 2*time.Hour)
 			}
 		}
 	}

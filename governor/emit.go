@@ -11,9 +11,11 @@ func (c *core) emit(e event.Event) {
 	if !c.bus.Wants(e.Kind) {
 		return
 	}
+	now := time.Now()
 	if e.Time.IsZero() {
-		e.Time = time.Now()
+		e.Time = now
 	}
+	e.Time, e.Until = shown(e.Time, now), shown(e.Until, now)
 	e.Name = c.name
 	c.bus.Emit(e)
 }

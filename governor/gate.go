@@ -73,6 +73,18 @@ type scopes = sched.Scopes
 
 func (g *gate) time(ns int64) time.Time { return g.base.Add(time.Duration(ns)) }
 
+// shown is time for those outside: by the wall clock of now.
+func (g *gate) shown(ns int64) time.Time { return shown(g.time(ns), time.Now()) }
+
+// shown returns t, if it has a monotonic reading, as the wall clock has it that showed now
+// just now: it may have been set since the one that t was counted from.
+func shown(t, now time.Time) time.Time {
+	if t == t.Round(0) {
+		return t
+	}
+	return now.Add(t.Sub(now))
+}
+
 // ns returns t by the governor's clock. A time without a monotonic reading is
 // measured from now, since the wall clock may have been set since New.
 func (g *gate) ns(t time.Time) int64 {

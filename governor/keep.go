@@ -92,7 +92,7 @@ func (c *core) futile(a *attempt, pause time.Duration) error {
 	case c.maxWait >= 0 && pause > c.maxWait && !c.observe:
 		return c.pausedTooLong(h)
 	case r.lateAt(h.until):
-		return &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(h.until), Err: h.err}
+		return &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(h.until), Err: h.err}
 	case c.breaker != nil && !c.breakerWait && !c.observe: // see tripped
 		return c.breaker.Ready(c.gate.time(now))
 	}

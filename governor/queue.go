@@ -112,7 +112,7 @@ func (c *core) sweepLate(lanes iter.Seq[*lane], others []*request, now int64, wa
 // that is known: its latest start comes before.
 func (c *core) tooLateIn(r *request, now int64, wait time.Duration) error {
 	if could := add(now, wait); r.flags&dated != 0 && wait < limiter.Unsure && r.lateAt(could) {
-		return &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(could), Err: r.last()}
+		return &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(could), Err: r.last()}
 	}
 	return nil
 }
@@ -125,9 +125,9 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	last := r.last()
 	switch {
 	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait):
-		return &CooldownError{Scope: cd.scope, Until: c.gate.time(cd.until), Signal: cd.signal, Err: last}
+		return &CooldownError{Scope: cd.scope, Until: c.gate.shown(cd.until), Signal: cd.signal, Err: last}
 	case r.lateAt(cd.until):
-		return &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(cd.until), Err: last}
+		return &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(cd.until), Err: last}
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (c *core) expire(now int64) {
 }
 
 func (c *core) lateError(r *request) error {
-	return &LateError{By: c.gate.time(r.startBy()), Err: r.last()}
+	return &LateError{By: c.gate.shown(r.startBy()), Err: r.last()}
 }
 
 // cancel ends a waiting request whose context ended, or that was cancelled.
@@ -298,7 +298,7 @@ func (c *core) back(r *request, now int64) {
 	case long && !c.observe:
 		c.drop(r, c.pausedTooLong(h))
 	case r.lateAt(h.until):
-		c.drop(r, &LateError{By: c.gate.time(r.startBy()), Could: c.gate.time(h.until), Err: h.err})
+		c.drop(r, &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(h.until), Err: h.err})
 	default:
 		if long {
 			c.wouldRefuse(r, c.pausedTooLong(h))
@@ -310,7 +310,7 @@ func (c *core) back(r *request, now int64) {
 
 // pausedTooLong is why a request that is to wait by itself cannot.
 func (c *core) pausedTooLong(h *history) error {
-	return &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.time(h.until), Err: h.err}
+	return &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.shown(h.until), Err: h.err}
 }
 
 // mind counts a request that has a latest start, and sees to it that the actor

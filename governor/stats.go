@@ -205,6 +205,7 @@ func breakerStats(b breaker.Circuit, now time.Time) *BreakerStats {
 	}
 	if teller, ok := b.(interface{ Stats() breaker.Stats }); ok {
 		s.Stats = teller.Stats()
+		s.Until = shown(s.Until, now)
 		return s
 	}
 	s.FailureRate, s.SlowRate = -1, -1
@@ -212,7 +213,7 @@ func breakerStats(b breaker.Circuit, now time.Time) *BreakerStats {
 		s.State = breaker.Open
 	}
 	if open, ok := errors.AsType[*breaker.OpenError](err); ok {
-		s.Until = open.Until
+		s.Until = shown(open.Until, now)
 	}
 	return s
 }
@@ -223,17 +224,24 @@ func (g *gate) snapshot(s *Stats, now int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s.CooldownCount = len(g.table)
+	wall := time.Now()
 	for _, st := range g.worst() {
-		s.Cooldowns = append(s.Cooldowns, CooldownStats{st.key, [...]string{"cooling", "probing", "ramping"}[st.phase], g.time(st.until), st.signal})
+		s.Cooldowns = append(s.Cooldowns, CooldownStats{st.key, [...]string{"cooling", "probing", "ramping"}[st.phase], shown(g.time(st.until), wall), st.signal})
 	}
 	t := g.time(now)
+	tell := func(l *limit, key string) (rate float64, quota *throttle.Quota) {
+		if rate, quota = l.tell(t, key); quota != nil {
+			quota.Reset = shown(quota.Reset, wall)
+		}
+		return rate, quota
+	}
 	for i := range g.limits {
 		l := &g.limits[i]
 		ls := LimitStats{Per: l.Per, Unit: l.unit}
-		if ls.Rate, ls.Quota = l.tell(t, ""); l.Per != throttle.Host {
+		if ls.Rate, ls.Quota = tell(l, ""); l.Per != throttle.Host {
 			ls.Quota = nil
 			for _, key := range s.busiest(l.Per) {
-				rate, quota := l.tell(t, key)
+				rate, quota := tell(l, key)
 				ls.Keys = append(ls.Keys, LimitKeyStats{key, rate, quota})
 			}
 		}

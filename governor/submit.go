@@ -209,7 +209,7 @@ func (c *core) admit(r *request, ask *Ask) error {
 		r.hist.submitted = now
 	}
 	if by := r.startBy(); by < now {
-		return &LateError{By: c.gate.time(by), Could: c.gate.time(now)}
+		return &LateError{By: c.gate.shown(by), Could: c.gate.shown(now)}
 	}
 	kept, err := c.door.enter(r)
 	if err != nil {
