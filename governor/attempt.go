@@ -273,7 +273,7 @@ func (c *core) connect(a *attempt) error {
 	ctx := context.Context(a)
 	if by := a.r.startBy(); by != forever && !a.lease.Ready() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.gate.time(by))
+		ctx, cancel = context.WithDeadline(ctx, c.gate.shown(by))
 		defer cancel()
 	}
 	return a.r.task.open(ctx, a.lease)

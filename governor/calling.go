@@ -62,7 +62,7 @@ func (m *more) real(in *inlineCall) context.Context {
 		m.ctx, m.cancel = context.WithCancelCause(in.Context)
 		if limit := in.sel.core.cutOff(); limit > 0 {
 			end := m.cancel
-			timed, stop := context.WithDeadline(m.ctx, in.end(limit))
+			timed, stop := context.WithDeadline(m.ctx, in.sel.core.gate.shown(in.end(limit))) // it compares by the wall clock, too
 			m.ctx, m.cancel = timed, func(cause error) { end(cause); stop() }
 		}
 		if m.ended {
@@ -81,9 +81,7 @@ func (c *core) cutOff() time.Duration {
 }
 
 // end is when the attempt's timeout is over.
-func (in *inlineCall) end(limit time.Duration) time.Time {
-	return in.sel.core.gate.time(add(in.began, limit))
-}
+func (in *inlineCall) end(limit time.Duration) int64 { return add(in.began, limit) }
 
 // scopes are what the call belongs to.
 func (in *inlineCall) scopes() scopes {
@@ -126,7 +124,7 @@ func (in *inlineCall) Err() error {
 			return err
 		}
 		limit := in.sel.core.cutOff()
-		if limit == 0 || in.sel.core.now() < add(in.began, limit) {
+		if limit == 0 || in.sel.core.now() < in.end(limit) {
 			return nil
 		}
 		m = in.extend()
@@ -144,8 +142,8 @@ func (in *inlineCall) Err() error {
 func (in *inlineCall) Deadline() (time.Time, bool) {
 	at, ok := in.Context.Deadline()
 	if limit := in.sel.core.cutOff(); limit > 0 {
-		if end := in.end(limit); !ok || end.Before(at) {
-			return end, true
+		if g := &in.sel.core.gate; !ok || in.end(limit) < g.ns(at) {
+			return g.time(in.end(limit)), true
 		}
 	}
 	return at, ok

@@ -3,6 +3,7 @@ package governor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 	"unsafe"
@@ -10,6 +11,7 @@ import (
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -114,6 +116,53 @@ func TestTimesThatAreToldAreByTheWallClockOfNow(t *testing.T) {
 				is("the end in the event "+e.Kind.String(), e.Until, 2*time.Hour)
 			}
 		}
+	}
+}
+
+// The earlier of the attempt's timeout and the context's deadline ends a closure's context,
+// though the one was made before the wall clock was set and the other has no monotonic
+// reading.
+func TestAClosuresContextEndsInTimeWhateverTheWallClockShows(t *testing.T) {
+	const soon, late = 200 * time.Millisecond, 4 * time.Second
+	for _, step := range []time.Duration{-time.Hour, 0, time.Hour} {
+		for _, d := range []struct{ timeout, deadline time.Duration }{{soon, late}, {late, soon}} {
+			for _, ask := range []Ask{{}, {KeepConn: true}} { // the latter has an attempt from the beginning
+				t.Run(fmt.Sprint(step, d, ask.KeepConn), func(t *testing.T) {
+					t.Parallel()
+					g := after(t, step, PlainConfig{Name: "x", AttemptTimeout: d.timeout})
+					ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(d.deadline).Round(0))
+					defer cancel()
+					began := time.Now()
+					_, err := Submit(ctx, g.With(ask), "", Func(func(ctx context.Context) (int, error) {
+						if at, _ := ctx.Deadline(); at.Sub(began) > late/2 {
+							t.Errorf("the context says that it ends in %v", at.Sub(began))
+						}
+						<-ctx.Done()
+						return 0, nil
+					})).Result(t.Context())
+					if took := time.Since(began); err != nil || took < soon/2 || took > late/2 {
+						t.Errorf("the context ended after %v (%v)", took, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A latest start before the context's deadline ends the wait for a connection, too.
+func TestALatestStartEndsAnOpenWhateverTheWallClockShows(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, 0, time.Hour} {
+		g := after(t, step, Config[string, int]{Name: "x", Pool: &pool.Config[string, int]{Max: 1, Open: func(ctx context.Context, _ string) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}}})
+		began := time.Now()
+		ctx, cancel := context.WithDeadline(t.Context(), began.Add(2*time.Second).Round(0))
+		_, err := Do(ctx, g.With(Ask{StartBy: began.Add(20 * time.Millisecond)}), "", func(context.Context, int) (int, error) { return 0, nil })
+		if took := time.Since(began); !errors.Is(err, ErrLate) || took > time.Second {
+			t.Errorf("clock set by %v: %v after %v", step, err, took)
+		}
+		cancel()
 	}
 }
 

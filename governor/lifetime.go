@@ -60,7 +60,7 @@ func (a *attempt) real() *ending {
 func (a *attempt) limit() {
 	if l := &a.life; l.until != 0 {
 		end := l.real.stop
-		timed, stop := context.WithDeadline(l.real.Context, a.core.gate.time(l.until))
+		timed, stop := context.WithDeadline(l.real.Context, a.core.gate.shown(l.until)) // it compares by the wall clock, too
 		l.real = &ending{timed, func(cause error) { end(cause); stop() }}
 	}
 }
@@ -128,8 +128,8 @@ func (a *attempt) Deadline() (time.Time, bool) {
 	}
 	at, ok := a.r.ctx.Deadline()
 	if l.until != 0 {
-		if end := a.core.gate.time(l.until); !ok || end.Before(at) {
-			return end, true
+		if g := &a.core.gate; !ok || l.until < g.ns(at) {
+			return g.time(l.until), true
 		}
 	}
 	return at, ok
