@@ -127,7 +127,7 @@ func (t *Timeout) begin(c *Call, after time.Duration) *timeoutContext {
 
 func (t *Timeout) wait(c *Call, next Handler) error {
 	watches, after := t.cfg.OnEvent != nil && t.cfg.StuckAfter >= 0, t.after(c)
-	if d, ok := c.ctx.Deadline(); ok && !watches && d.Before(c.Now().Add(after)) {
+	if d, ok := c.ctx.Deadline(); ok && !watches && before(d, c.Now().Add(after)) {
 		return next(c) // whose context ends in time, and by no fault of this layer
 	}
 	ctx := t.begin(c, after)

@@ -46,7 +46,8 @@ func (l *timeoutContext) realize() context.Context {
 	case l.first():
 		l.real, l.cancel = context.WithDeadlineCause(context.WithoutCancel(l.Context), l.at, &l.over)
 	default:
-		l.real, l.cancel = context.WithDeadlineCause(l.Context, l.at, &l.over)
+		now := time.Now() // by which package context compares at with a deadline of the wall clock alone
+		l.real, l.cancel = context.WithDeadlineCause(l.Context, now.Add(l.at.Sub(now)), &l.over)
 	}
 	l.state.Store(realized)
 	return l.real
@@ -59,7 +60,17 @@ func (l *timeoutContext) first() bool {
 		return false
 	}
 	d, ok := l.Context.Deadline()
-	return ok && !d.Before(l.at)
+	return ok && !before(d, l.at)
+}
+
+// before reports whether d comes before at, which is by the clock of a chain. A d without a
+// monotonic reading does so by the wall clock of now, which may have been set since that of
+// the chain was read.
+func before(d, at time.Time) bool {
+	if d != d.Round(0) {
+		return d.Before(at)
+	}
+	return time.Until(d) < time.Until(at)
 }
 
 // end ends the context.
@@ -71,7 +82,7 @@ func (l *timeoutContext) end() {
 }
 
 func (l *timeoutContext) Deadline() (time.Time, bool) {
-	if d, ok := l.Context.Deadline(); ok && d.Before(l.at) {
+	if d, ok := l.Context.Deadline(); ok && before(d, l.at) {
 		return d, true
 	}
 	return l.at, true

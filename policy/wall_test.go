@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -76,6 +77,42 @@ func TestSteppingTheWallClockDoesNotChangeATimeout(t *testing.T) {
 			_, err = Do(ctx, p, func(ctx context.Context) (int, error) { wait(ctx); return 0, ctx.Err() })
 			cancel()
 			wantErr(t, "out of time", err, ErrTimeout)
+		}
+	}
+}
+
+// The deadline of a caller's context may be of the wall clock alone, as one that came in a
+// header: it is compared with what that shows now.
+func TestATimeoutIsComparedWithADeadlineOfTheWallClockOfNow(t *testing.T) {
+	for _, step := range []time.Duration{0, time.Hour, -time.Hour} {
+		for _, short := range []bool{true, false} {
+			after, by, want := 10*time.Second, 20*time.Millisecond, context.DeadlineExceeded
+			if short {
+				after, by, want = 20*time.Millisecond, 10*time.Second, ErrTimeout
+			}
+			p := stepped(t, step, must(NewTimeout(TimeoutConfig{After: after})))
+			for how, wait := range map[string]func(context.Context){
+				"waits": func(ctx context.Context) { <-ctx.Done() },
+				"asks": func(ctx context.Context) {
+					for ctx.Err() == nil {
+						time.Sleep(time.Millisecond)
+					}
+				},
+			} {
+				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(by).Round(0))
+				var at time.Time
+				_, err := Do(ctx, p, func(ctx context.Context) (int, error) {
+					at, _ = ctx.Deadline()
+					wait(ctx)
+					return 0, ctx.Err()
+				})
+				cancel()
+				if what := fmt.Sprintf("set by %v, timeout %v, deadline in %v, one that %s", step, after, by, how); !errors.Is(err, want) || errors.Is(err, ErrTimeout) != short {
+					t.Errorf("%s: %v", what, err)
+				} else if short == (at == at.Round(0)) {
+					t.Errorf("%s: its context's deadline is said to be %v", what, at)
+				}
+			}
 		}
 	}
 }
