@@ -401,6 +401,26 @@ func TestWhoWasCutOffHearsOfAClear(t *testing.T) {
 	}
 }
 
+// What is hidden behind a longer word is heard of as soon as that: a clear that comes well
+// after it ends both.
+func TestAClearAfterAWordThatMovesNoEndEndsIt(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		twoFarProcesses(t, func(t *testing.T, _ *store.Memory, a, b *farProcess) {
+			for i := range time.Duration(50) {
+				a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+				time.Sleep(1200*time.Millisecond + i*17*time.Millisecond)
+				a.Learn(throttle.Signal{Scope: sc, Delay: 30 * time.Minute})
+				time.Sleep(100 * time.Millisecond)
+				b.Clear(sc)
+				time.Sleep(3 * time.Second)
+				if a.left(sc) > 0 || b.left(sc) > 0 {
+					t.Fatalf("%v, %d: %v and %v are left", sc, i, a.left(sc), b.left(sc))
+				}
+			}
+		})
+	}
+}
+
 // When the store has lost its state, the first who comes back may have heard of less.
 func TestLostStateGetsTheLongestWordBack(t *testing.T) {
 	for _, sc := range scopesThatCool {

@@ -38,8 +38,9 @@ func (r *resource) cool(now int64, in terms, it *Item) (changed bool) {
 			changed = true
 		}
 	}
-	for _, k := range it.Cool { // others need not hear of what moves no end
-		changed = r.extend(k.Scope, now+int64(min(k.For, MaxCool)), r.gen+1) || changed
+	for _, k := range it.Cool {
+		r.extend(k.Scope, now+int64(min(k.For, MaxCool)), r.gen+1)
+		changed = true
 	}
 	return changed
 }
@@ -53,9 +54,8 @@ func (r *resource) scope(name string) *cooled {
 	return nil
 }
 
-// extend moves the end of a scope's cooldown to until, if it is earlier, and reports
-// whether it was.
-func (r *resource) extend(scope string, until int64, gen uint64) (moved bool) {
+// extend moves the end of a scope's cooldown to until, if it is earlier.
+func (r *resource) extend(scope string, until int64, gen uint64) {
 	r.gen = max(r.gen, gen)
 	c := r.scope(scope)
 	if c == nil {
@@ -71,12 +71,10 @@ func (r *resource) extend(scope string, until int64, gen uint64) (moved bool) {
 		r.cools = append(r.cools, cooled{scope: scope})
 		c = &r.cools[len(r.cools)-1]
 	}
-	moved = c.until < until
 	c.until, c.gen = max(c.until, until), gen
 	if scope == "" {
 		r.probing, r.prober, r.probeEnds = true, "", 0
 	}
-	return moved
 }
 
 // renumber gives the cooldowns that are not over a Gen of more than from, as if they had

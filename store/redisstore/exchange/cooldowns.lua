@@ -5,8 +5,7 @@ local answer = {granted = 0, valid = 0, again = 0, held = 0, slots = 0, probe = 
 
 local changedcools = {}
 
--- extend moves the end of a scope's cooldown to till, if it is earlier, and says whether
--- it was.
+-- extend moves the end of a scope's cooldown to till, if it is earlier.
 local function extend(scope, till, g)
 	gen = max(gen, g)
 	local c = cools[scope]
@@ -23,11 +22,9 @@ local function extend(scope, till, g)
 		cools[scope] = c
 		kept = kept + 1
 	end
-	local moved = c.till < till
 	c.till, c.gen = max(c.till, till), g
 	changedcools[scope] = true
 	if scope == '' then probing, prober, probeends = true, '', 0 end
-	return moved
 end
 
 local function cool()
@@ -64,8 +61,9 @@ local function cool()
 			tell = true
 		end
 	end
-	for _, k in ipairs(saying) do -- others need not hear of what moves no end
-		tell = extend(k[1], now + min(tonumber(k[2]), LONGEST), gen + 1) or tell
+	for _, k in ipairs(saying) do
+		extend(k[1], now + min(tonumber(k[2]), LONGEST), gen + 1)
+		tell = true
 	end
 end
 
