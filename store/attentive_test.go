@@ -349,3 +349,42 @@ func TestABurstOfRefusalsMakesFewRoundTrips(t *testing.T) {
 		})
 	}
 }
+
+// Words go with what is exchanged for permits, of which there is much: neither waits for the
+// other.
+func TestWordsAreHeardBesideManyExchangesForPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := processes(t, 2, func(cfg *governor.PlainConfig, s *store.SyncerConfig) {
+			cfg.Limits = []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 100, Per: 100 * time.Millisecond}}}
+			cfg.Workers = 64
+			s.Store.(*faulty).delay = func() time.Duration { return 500 * time.Microsecond }
+		})
+		defer end(t, all)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var calls atomic.Int64
+		for _, p := range all {
+			for range 8 {
+				go func() {
+					for ctx.Err() == nil {
+						governor.Do(ctx, p.With(governor.Ask{Tenant: "t"}), "", governor.Func(func(context.Context) (int, error) { calls.Add(1); return 0, nil }))
+					}
+				}()
+			}
+		}
+		time.Sleep(20 * time.Second)
+		was := calls.Load()
+		for i := range 30 {
+			sc := throttle.Scope{Level: throttle.Tenant, Key: strconv.Itoa(i)}
+			all[0].Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+			time.Sleep(50 * time.Millisecond)
+			if coolsFor(all[1].Plain, sc) == 0 {
+				t.Fatalf("the other process has not heard of cooldown %d in 50 ms", i)
+			}
+		}
+		time.Sleep(10*time.Second - 1500*time.Millisecond)
+		if n := calls.Load() - was; n < was*9/20 {
+			t.Errorf("%d calls in ten seconds beside words, %d in twenty before", n, was)
+		}
+	})
+}

@@ -113,12 +113,13 @@ func (c *cell) next(now int64) int64 {
 	if c.slots != nil {
 		beat = min(beat, c.nextInLine(now))
 	}
+	if c.news() {
+		beat = min(beat, c.soon(now))
+	}
 	switch {
-	case c.passed:
+	case c.passed, c.hinted && c.member == nil:
 		return now
-	case c.hinted || c.member != nil && c.member.toSay():
-		return c.soon(now)
-	case c.pending != nil || len(c.quota) == 0 && c.share != nil && !c.knows():
+	case c.pending != nil || !c.knows() && (c.member == nil || c.member.meets == 0):
 		return now // Syncer.retry puts it off
 	case c.slots != nil && c.slotsToSay():
 		return now // it came while an exchange was under way
@@ -130,7 +131,7 @@ func (c *cell) next(now int64) int64 {
 		}
 		if c.need > 0 {
 			if c.probe == ProbeOpen {
-				return max(now, c.retryAt)
+				return min(beat, max(now, c.retryAt))
 			}
 			beat = min(beat, max(now, c.probeEnds))
 		}
@@ -147,8 +148,14 @@ func (c *cell) next(now int64) int64 {
 	return never
 }
 
-// knows reports whether what there was before is known here, or cannot be: else it may cool.
-func (c *cell) knows() bool { return c.met || c.cutOff() || c.s.closed }
+// knows reports whether it is known here, or cannot be, what cools: for a governor that has
+// just joined, and where nothing but that keeps calls back.
+func (c *cell) knows() bool {
+	return c.met || c.cutOff() || c.s.closed || c.member == nil && (c.share == nil || len(c.quota) > 0)
+}
+
+// news reports whether there is something to tell about cooldowns, or to hear.
+func (c *cell) news() bool { return c.hinted || c.member != nil && c.member.toSay() }
 
 // The first few words about cooldowns that there are to tell, or to hear, go at once. In a
 // burst, where each of many calls is refused, they go together, some fifty times in an Interval.
@@ -157,8 +164,9 @@ const (
 	wordsPer    = 50
 )
 
-// soon is when they go: a bucket of exchanges, as of limiter.Bucket. Of slots what there is
-// to tell and to hear always goes at once: calls wait for it.
+// soon is when they go: a bucket of exchanges, as of limiter.Bucket. Those that there are for
+// permits take them along. Of slots what there is to tell and to hear always goes at once:
+// calls wait for it.
 func (c *cell) soon(now int64) int64 {
 	if c.member == nil || c.slots != nil {
 		return now

@@ -28,7 +28,11 @@ func (c *cell) item(now int64) *Item {
 	if c.pending != nil {
 		return c.pending.after(c.ago())
 	}
-	c.hinted, c.paced = false, max(c.paced, now)+int64(c.s.cfg.Interval)/wordsPer
+	if c.news() {
+		step := int64(c.s.cfg.Interval) / wordsPer
+		c.paced = min(max(c.paced, now), now+wordsAtOnce*step) + step
+	}
+	c.hinted = false
 	c.drop(now)
 	c.s.seq++
 	it := &Item{Key: c.key, Seq: c.s.seq, Epoch: c.epoch, Seen: c.seen, Debt: min(c.debt, 1e9)}
@@ -273,22 +277,12 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		c.member.part()
 	}
 	if asked && !c.met {
-		after = append(after, c.meets()...)
+		after = append(after, c.meet(now)...)
 	}
 	if a.Granted > 0 || was != c.frozen(now) || c.slots != nil && c.fits() {
 		after = append(after, c.wake()...)
 	}
 	return after
-}
-
-// meets is what follows the first answer, when the governors have heard what it says.
-func (c *cell) meets() (after []func()) {
-	if c.member != nil && c.member.tells {
-		c.member.meets = true
-		return nil
-	}
-	c.met = true
-	return c.wake()
 }
 
 // spoils is what follows a grant that had ended when it came; what logs, once, that

@@ -146,7 +146,7 @@ func (c *cell) spare(now int64) (n, early int64) {
 // nothing, and is to hear of the cooldown again before somebody joins who does not know it.
 func (c *cell) upToDate(now int64) bool {
 	s := c.s
-	return c.member != nil && !c.hinted && !c.member.cooling() &&
+	return c.member != nil && c.met && !c.hinted && !c.member.cooling() &&
 		c.fresh >= s.watched && s.heardTo > now-int64(s.cfg.Interval)
 }
 

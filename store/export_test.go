@@ -46,7 +46,9 @@ func (s *Syncer) Untold() (n int) {
 	defer s.mu.Unlock()
 	for _, c := range s.cells {
 		if c.member != nil {
-			n += len(c.member.out)
+			for _, h := range c.member.gov {
+				n += len(h.out)
+			}
 		}
 	}
 	return n
@@ -62,4 +64,11 @@ func (s *Syncer) Owed() (n int) {
 		}
 	}
 	return n
+}
+
+// News is how many events wait to be told.
+func (s *Syncer) News() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.news)
 }

@@ -35,7 +35,7 @@ const (
 // it.
 type link struct {
 	c     *cell
-	gov   []Governor // of one name in this process there may be several
+	gov   []*hearer // of one name in this process there may be several
 	known map[string]*cooling
 	tell  map[string]untold // by scope
 	clear map[string]uint64 // up to which Gen, by scope
@@ -43,10 +43,8 @@ type link struct {
 	much  int               // with so many known, what is over is forgotten
 	long  bool              // it was logged that a scope is too long to be shared
 
-	words map[hearer]word // that governors are to be told
-	out   []hearer        // who, in order
-	tells bool            // a goroutine does
-	meets bool            // when they have been, the cell has met the store
+	telling int   // how many governors are being told something
+	meets   int64 // 0, or by when the cell has met the store, or as soon as none is
 }
 
 // cooling is a cooldown that is known here, by Syncer.steady: what becomes of the wall
@@ -75,11 +73,12 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	s.mu.Lock()
 	c, now := s.cell(KeyFor(g.Name(), throttle.Scope{}.String())), s.steady()
 	if c.member == nil {
-		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]untold), clear: make(map[string]uint64), words: make(map[hearer]word)}
+		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]untold), clear: make(map[string]uint64)}
 		c.seen, c.epoch, c.fresh, c.met = 0, "", -1, false // it wants to hear all
 	}
 	l := c.member
-	l.gov = append(l.gov, g)
+	h := &hearer{link: l, gov: g, words: make(map[string]word)}
+	l.gov = append(l.gov, h)
 	cools := make(map[string]int64)
 	for scope, k := range l.known {
 		if k.until > now {
@@ -94,22 +93,23 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	s.mu.Lock()
 	for scope, until := range cools {
 		if k := l.known[scope]; k == nil || k.until < until { // cleared meanwhile, and heard of too early, perhaps
-			l.clears(g, scope, time.Now())
+			h.clears(scope, time.Now())
 			if k != nil {
-				l.learns(g, scope, k.until, fromGovernor)
+				h.learns(scope, k.until, fromGovernor)
 			}
 		}
 	}
 	s.mu.Unlock()
-	stop := g.Listen(func(e event.Event) { s.heard(l, g, e) }, event.Learned, event.Cooling, event.Extended, event.Cleared)
+	stop := g.Listen(func(e event.Event) { s.heard(l, h, e) }, event.Learned, event.Cooling, event.Extended, event.Cleared)
 	return func() {
 		stop()
 		s.mu.Lock()
-		l.gov = slices.DeleteFunc(l.gov, func(o Governor) bool { return o == g })
+		h.left = true
+		l.gov = slices.DeleteFunc(l.gov, func(o *hearer) bool { return o == h })
 		s.mu.Unlock()
 		if last, ok := g.(interface{ Cooling() []event.Event }); ok {
 			for _, e := range last.Cooling() {
-				s.heard(l, g, e)
+				s.heard(l, h, e)
 			}
 		}
 		s.mu.Lock()
@@ -129,7 +129,7 @@ func (l *link) part() {
 func Shared(source string) bool { return strings.HasPrefix(source, SharedSource) }
 
 // heard takes an event of from.
-func (s *Syncer) heard(l *link, from Governor, e event.Event) {
+func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 	scope, ok := scopeOf(e.Scope)
 	if !ok || Shared(e.Source) {
 		return
@@ -160,7 +160,7 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		hidden = false
 		// Else it is of what was before: what is known now holds, also for who was cleared.
 		if news = k.until > now && at > k.at; !news && k.until > now {
-			l.learns(from, scope, k.until, fromGovernor)
+			from.learns(scope, k.until, fromGovernor)
 		}
 	case event.Learned: // of what moves the end the next event tells
 		until = at + int64(e.Delay)
@@ -178,6 +178,9 @@ func (s *Syncer) heard(l *link, from Governor, e event.Event) {
 		k.until, k.ended = 0, at
 		delete(l.tell, scope)
 		l.ends(scope, k)
+		if _, waits := from.words[scope]; waits {
+			from.clears(scope, e.Time) // of what it has not been told yet
+		}
 		l.allClear(scope, e.Time, from)
 	default:
 		k.until, k.at, k.own = until, at, at

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -29,7 +30,7 @@ func TestANeighbourThatIsSlowHoldsNobodyUp(t *testing.T) {
 				t.Errorf("%v: the other process has not heard of it", sc)
 			}
 		}
-		if a.syncer.Untold() > 2 {
+		if a.left(tenant("x")) == 0 || a.syncer.Untold() > 2 {
 			t.Errorf("%d words wait for who hears none, of two scopes", a.syncer.Untold())
 		}
 	})
@@ -40,7 +41,34 @@ type slowListener struct {
 	free <-chan struct{}
 }
 
-func (l *slowListener) Learn(throttle.Signal) { <-l.free }
+func (l *slowListener) Learn(s throttle.Signal) {
+	<-l.free
+	l.listener.Learn(s)
+}
+
+// Who is cleared is not told afterwards of what was before.
+func TestWhoIsSlowToHearIsNotToldOfWhatItCleared(t *testing.T) {
+	twoFarProcesses(t, func(t *testing.T, _ *store.Memory, a, b *farProcess) {
+		free := make(chan struct{})
+		slow := &slowListener{free: free}
+		defer a.syncer.Join(slow)()
+		b.Learn(throttle.Signal{Scope: tenant("x"), Delay: time.Minute}) // which it takes long to hear
+		time.Sleep(time.Second)
+		b.Learn(throttle.Signal{Scope: tenant("y"), Delay: time.Hour})
+		time.Sleep(time.Second)
+		slow.listen(event.Event{Kind: event.Cleared, Scope: "tenant:y"})
+		time.Sleep(time.Second)
+		slow.all()
+		close(free)
+		time.Sleep(20 * time.Second)
+		if heard := fmt.Sprint(slow.all()); heard != "[clear tenant:y cool tenant:x]" {
+			t.Errorf("it hears %s", heard)
+		}
+		if left := max(a.left(tenant("y")), b.left(tenant("y"))); left > 0 {
+			t.Errorf("others cool for %v", left)
+		}
+	})
+}
 
 // So many scopes are refused at once that events of them are dropped.
 func TestAllScopesThatAreRefusedAtOnceAreHeardOf(t *testing.T) {

@@ -459,3 +459,30 @@ func TestAnOutagesEndIsHeardAfterItsBeginning(t *testing.T) {
 		}
 	})
 }
+
+// A listener that hears nothing costs bounded memory, and one that is slow keeps Close no
+// longer than for the changes.
+func TestEventsThatNobodyHearsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		var told atomic.Int64
+		s := syncer(t, store.SyncerConfig{
+			Outage: store.Open, OnEvent: func(event.Event) { <-free; told.Add(1) },
+			Store: &faulty{Store: memory(t), fate: func() fate { return lost }},
+		})
+		sh := share(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Hour})
+		sh.Wait(time.Now(), "", 1)
+		time.Sleep(time.Minute)
+		for range 10_000 {
+			sh.Claim(time.Now(), "", 1)
+		}
+		if n := s.News(); n != 4096 {
+			t.Errorf("%d events wait", n)
+		}
+		time.AfterFunc(time.Second, func() { close(free) })
+		s.Close()
+		if n := told.Load(); n != 1 { // that the store was lost
+			t.Errorf("%d events are told before Close returns", n)
+		}
+	})
+}

@@ -40,8 +40,8 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		c.neededAt = t // who asks is who had the need
 	}
 	c.drop(t)
-	frozen := c.frozen(t)
-	if !frozen && (c.credit >= int64(n) || len(c.quota) == 0 && c.knows()) {
+	frozen, knows := c.frozen(t), c.knows()
+	if !frozen && knows && (c.credit >= int64(n) || len(c.quota) == 0) {
 		c.pace.goes(t)
 		return 0
 	}
@@ -50,7 +50,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		return limiter.Never
 	}
 	how, own := c.unleased(now, n)
-	if !frozen && how != shut {
+	if !frozen && knows && how != shut {
 		return 0
 	}
 	if n >= c.need {
@@ -62,6 +62,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	switch {
 	case frozen && (c.probe == ProbeCooling || c.adrift()) && c.probeEnds > t:
 		return time.Duration(c.probeEnds - t)
+	case !knows:
 	case !frozen && c.retryAt > t:
 		return min(own, time.Duration(c.retryAt-t))
 	case !frozen:
@@ -157,7 +158,7 @@ func (sh *Share) take(now time.Time, key string, n int) {
 
 // unguarded tells of a call that passes with Open, unless there is too much to tell.
 func (s *Syncer) unguarded(name string, scope throttle.Scope) {
-	if s.cfg.OnEvent != nil && len(s.news) < 4096 {
+	if s.cfg.OnEvent != nil && len(s.news) < mostNews {
 		s.report(event.Event{Time: time.Now(), Kind: event.Unguarded, Name: name, Scope: scope.String()})
 	}
 }

@@ -107,9 +107,13 @@ func (s *Syncer) Close() error {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
+	after := s.everybody()
 	s.mu.Unlock()
 	if first {
 		s.stop()
+		for _, f := range after { // whom an answer is not coming for
+			f()
+		}
 	}
 	<-s.done
 	s.work.Wait()

@@ -69,11 +69,17 @@ func (s *Syncer) report(e event.Event) {
 	if s.closed {
 		return
 	}
+	if len(s.news) >= mostNews { // somebody listens to none
+		s.news = s.news[1:]
+	}
 	if s.news = append(s.news, e); !s.reports {
 		s.reports = true
 		s.work.Go(s.tellAll)
 	}
 }
+
+// mostNews is how many events wait to be told at most.
+const mostNews = 4096
 
 func (s *Syncer) tellAll() {
 	s.mu.Lock()
@@ -89,7 +95,9 @@ func (s *Syncer) tellAll() {
 		if s.news = s.news[1:]; len(s.news) == 0 {
 			s.news = nil
 		}
-		s.tellOne(e)
+		if !s.closed || e.Kind != event.Unguarded { // of those there may be many, and Close waits
+			s.tellOne(e)
+		}
 	}
 }
 
@@ -132,7 +140,7 @@ func (s *Syncer) joined(name string) (all []teller) {
 			continue
 		}
 		for _, g := range c.member.gov {
-			if t, ok := g.(teller); ok && (name == "" || name == g.Name() || strings.HasPrefix(name, g.Name()+"/")) {
+			if t, ok := g.gov.(teller); ok && (name == "" || name == g.gov.Name() || strings.HasPrefix(name, g.gov.Name()+"/")) {
 				all = append(all, t)
 			}
 		}
@@ -144,7 +152,7 @@ func (s *Syncer) joined(name string) (all []teller) {
 func (c *cell) governs() string {
 	switch {
 	case c.member != nil && len(c.member.gov) > 0:
-		return c.member.gov[0].Name()
+		return c.member.gov[0].gov.Name()
 	case c.share != nil:
 		return c.share.name
 	}
