@@ -25,6 +25,7 @@ type cell struct {
 	lost    bool  // the store answers, but not about this key
 	pause   int64 // then, it is not asked before
 	paced   int64 // see soon
+	took    int64 // the last exchange
 	fresh   int64 // when the last item was sent first whose answer was taken; -1: too long ago
 
 	// Of permits. What is taken comes from the lease that ends first.
@@ -157,12 +158,10 @@ func (c *cell) knows() bool {
 // news reports whether there is something to tell about cooldowns, or to hear.
 func (c *cell) news() bool { return c.hinted || c.member != nil && c.member.toSay() }
 
-// The first few words about cooldowns that there are to tell, or to hear, go at once. In a
-// burst, where each of many calls is refused, they go together, some fifty times in an Interval.
-const (
-	wordsAtOnce = 8
-	wordsPer    = 50
-)
+// wordsAtOnce is how many exchanges there are at once for words about cooldowns, to tell or to
+// hear. In a burst, where each of many calls is refused, words go together then, some 250
+// times in an Interval, or less often where an exchange takes long.
+const wordsAtOnce = 8
 
 // soon is when they go: a bucket of exchanges, as of limiter.Bucket. Those that there are for
 // permits take them along. Of slots what there is to tell and to hear always goes at once:
@@ -171,7 +170,13 @@ func (c *cell) soon(now int64) int64 {
 	if c.member == nil || c.slots != nil {
 		return now
 	}
-	return max(now, c.paced-wordsAtOnce*int64(c.s.cfg.Interval)/wordsPer)
+	return max(now, c.paced-wordsAtOnce*c.step())
+}
+
+// step is how long it is from one of these exchanges to the next.
+func (c *cell) step() int64 {
+	interval := int64(c.s.cfg.Interval)
+	return min(interval/50, max(interval/250, 4*c.took))
 }
 
 // left reports whether nobody has come for so long that what runs, and the return after

@@ -29,8 +29,7 @@ func (c *cell) item(now int64) *Item {
 		return c.pending.after(c.ago())
 	}
 	if c.news() {
-		step := int64(c.s.cfg.Interval) / wordsPer
-		c.paced = min(max(c.paced, now), now+wordsAtOnce*step) + step
+		c.paced = min(max(c.paced, now), now+wordsAtOnce*c.step()) + c.step()
 	}
 	c.hinted = false
 	c.drop(now)
@@ -200,7 +199,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		return after
 	}
 	c.pending = nil
-	c.fresh = c.begun
+	c.fresh, c.took = c.begun, now-sent
 	if c.epoch != "" && a.Epoch != c.epoch {
 		c.s.forgot(a.Epoch)
 		if c.member != nil {
