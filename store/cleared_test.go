@@ -421,6 +421,27 @@ func TestAClearAfterAWordThatMovesNoEndEndsIt(t *testing.T) {
 	}
 }
 
+// A clear comes while this process is telling a store what it has lost.
+func TestAClearAfterALossIsNotUndoneByWhatIsToldAgain(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		for d := time.Duration(0); d < 2*time.Second; d += 50 * time.Millisecond {
+			twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
+				a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+				time.Sleep(3 * time.Second)
+				b.down.Store(true) // so that nobody else tells
+				a.way.Store(int64(200 * time.Millisecond))
+				m.Lose()
+				time.Sleep(d)
+				a.Clear(sc)
+				time.Sleep(10 * time.Second)
+				if left := a.left(sc); left > 0 {
+					t.Errorf("%v, cleared %v after the loss: it cools for %v again", sc, d, left)
+				}
+			})
+		}
+	}
+}
+
 // When the store has lost its state, the first who comes back may have heard of less.
 func TestLostStateGetsTheLongestWordBack(t *testing.T) {
 	for _, sc := range scopesThatCool {

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/internal/effort"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
@@ -167,4 +169,148 @@ func TestWhoJoinsAfterAllHaveLeftHearsFirst(t *testing.T) {
 			t.Errorf("%d calls start in a cooldown", n)
 		}
 	})
+}
+
+// What a governor goes on with after a restart is heard of as if its vendor had just said it.
+func TestARestoredCooldownIsShared(t *testing.T) {
+	twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, _ *farProcess) {
+		s := syncer(t, store.SyncerConfig{Store: m})
+		defer s.Close()
+		g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, NoPace: true, Restore: governor.Learned{
+			When:      time.Now(),
+			Cooldowns: []governor.LearnedCooldown{{Scope: tenant("t"), Until: time.Now().Add(time.Hour)}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		time.Sleep(3 * time.Second)
+		if a.left(tenant("t")) == 0 {
+			t.Error("another process has not heard of it")
+		}
+	})
+}
+
+// An answer that says nothing, as the first.
+func TestAGateGetsOverAStaleAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int64
+		f := &faulty{Store: memory(t), heard: turns(&n), delay: func() time.Duration { return time.Millisecond }}
+		s := syncer(t, store.SyncerConfig{Store: f})
+		defer s.Close()
+		time.Sleep(time.Second)
+		f.stale.Store(true)
+		g, err := s.Gate("acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		g.Wait(time.Now(), "", 1)
+		time.Sleep(3 * time.Second)
+		if wait := g.Wait(time.Now(), "", 1); wait > 0 || n.Load() > 100 {
+			t.Errorf("three seconds later it says %v, after %d turns of the loop", wait, n.Load())
+		}
+	})
+}
+
+// turns counts how often a Syncer looks what is due, and makes an end of it where that never
+// ends.
+func turns(n *atomic.Int64) func() time.Time {
+	return func() time.Time {
+		if n.Add(1) > 20_000 {
+			time.Sleep(time.Hour)
+		}
+		return time.Now()
+	}
+}
+
+// Governors of one name begin and end beside neighbours that are slow to hear, under all
+// faults. One that begins then makes its call, and in quiet there is little to do.
+func TestWhoStartsBeginsWhateverWasBefore(t *testing.T) {
+	for seed := range uint64(effort.Times(150)) {
+		synctest.Test(t, func(t *testing.T) { starts(t, seed) })
+	}
+}
+
+func starts(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	l := &losing{}
+	l.m.Store(memory(t))
+	var looks, trips, how atomic.Int64
+	net := &faulty{
+		Store: l, heard: turns(&looks), count: &trips,
+		delay: func() time.Duration { return 3 * time.Millisecond }, fate: func() fate { return fate(how.Load()) },
+	}
+	outage := []store.Outage{store.Closed, store.SafeShare, store.Open}[r.IntN(3)]
+	s := syncer(t, store.SyncerConfig{Store: net, Outage: outage, Nodes: 4})
+	defer s.Close()
+	elsewhere := syncer(t, store.SyncerConfig{Store: l})
+	defer elsewhere.Close()
+	other := join(t, elsewhere)
+	defer other.Close()
+	quota := limiter.QuotaConfig{Limit: 100, Per: time.Second}
+	limits := [][]governor.Limit{nil, {{Quota: quota}}, {{Per: throttle.Tenant, Quota: quota}}, {{Unit: "u", Quota: quota}}}[r.IntN(4)]
+	begin := func() *governor.Plain {
+		g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, NoPace: true, Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	nothing := governor.Func(func(context.Context) (int, error) { return 0, nil })
+	var all []*governor.Plain
+	var leave []func()
+	for range 60 {
+		switch r.IntN(9) {
+		case 0, 1:
+			all = append(all, begin())
+			governor.Submit(t.Context(), all[len(all)-1].With(governor.Ask{Tenant: "x"}), "", nothing)
+		case 2, 3:
+			if len(all) > 0 {
+				go all[0].Close()
+				all = all[1:]
+			}
+		case 4:
+			free := make(chan struct{})
+			time.AfterFunc(time.Duration(r.IntN(1500))*time.Millisecond, func() { close(free) })
+			leave = append(leave, s.Join(&slowListener{free: free}))
+		case 5:
+			if len(leave) > 0 {
+				leave[0]()
+				leave = leave[1:]
+			}
+		case 6:
+			net.stale.Store(r.IntN(2) == 0)
+			l.lose(r.IntN(2) == 0)
+		case 7:
+			how.Store(r.Int64N(4))
+		case 8:
+			if other.Learn(throttle.Signal{Scope: tenant("t"), Delay: time.Duration(r.IntN(100)) * time.Second}); r.IntN(3) == 0 {
+				other.Clear(tenant("t"))
+			}
+		}
+		time.Sleep(time.Duration(r.IntN(300)*r.IntN(2)) * time.Millisecond)
+	}
+	how.Store(int64(arrives))
+	net.stale.Store(false)
+	g := begin()
+	all = append(all, g)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := governor.Do(ctx, g.With(governor.Ask{Tenant: "x"}), "", nothing); err != nil {
+		t.Errorf("seed %d, %v, %v: %v", seed, outage, limits, err)
+	}
+	time.Sleep(time.Second)
+	looks.Store(0)
+	trips.Store(0)
+	time.Sleep(10 * time.Second)
+	if looks.Load() > 500 || trips.Load() > 60 {
+		t.Errorf("seed %d, %v, %v: the loop turns %d times and asks %d times in ten quiet seconds", seed, outage, limits, looks.Load(), trips.Load())
+	}
+	for _, f := range leave {
+		f()
+	}
+	for _, o := range all {
+		o.Close()
+	}
 }

@@ -175,7 +175,7 @@ func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 		k.own = max(k.own, at)
 		l.owes(scope, until, at)
 	case e.Kind == event.Cleared:
-		k.until, k.ended = 0, at
+		k.until, k.ended = 0, max(k.ended, at)
 		delete(l.tell, scope)
 		l.ends(scope, k)
 		if _, waits := from.words[scope]; waits {
@@ -183,7 +183,7 @@ func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 		}
 		l.allClear(scope, e.Time, from)
 	default:
-		k.until, k.at, k.own = until, at, at
+		k.until, k.at, k.own = until, at, max(k.own, at)
 		if l.owes(scope, until, at); scope == "" {
 			l.c.probe, l.c.probeEnds, l.c.probing = ProbeCooling, s.since(e.Until), false
 		}

@@ -94,7 +94,11 @@ func (l *link) hear(it *Item, a *Answer, sent int64) {
 		was, until := k.until, now+int64(cd.Left)
 		k.gen, k.old = cd.Gen, false
 		if gen, ended := l.clear[cd.Scope]; ended && cd.Left > 0 {
-			if alone && slices.ContainsFunc(it.Cool, func(c Cool) bool { return c.Scope == cd.Scope }) {
+			told := slices.ContainsFunc(it.Cool, func(c Cool) bool { return c.Scope == cd.Scope })
+			knew := slices.ContainsFunc(it.Known, func(k Cooldown) bool {
+				return k.Scope == cd.Scope && k.Gen == cd.Gen && until <= sent+int64(k.Left)+slack
+			})
+			if alone && told || knew {
 				gen = cd.Gen // our own word, from before it was ended, behind which no other's is hidden
 				l.clear[cd.Scope] = gen
 			}
@@ -112,7 +116,7 @@ func (l *link) hear(it *Item, a *Answer, sent int64) {
 			if more {
 				at = u.since
 			}
-			k.ended = at
+			k.ended = max(k.ended, at)
 			l.allClear(cd.Scope, l.c.s.base.Add(time.Duration(at)), nil)
 			if more {
 				k.until = u.until

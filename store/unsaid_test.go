@@ -281,6 +281,28 @@ func TestAWordThatIsRepeatedAfterItsClearIsNone(t *testing.T) {
 	}
 }
 
+// Words of two governors are heard in the other order, and then another process clears.
+func TestAClearFromElsewhereEndsTheLatestWordHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _, ga, gb := twoOf(t, &refusing{Store: memory(t)})
+		neighbour := &listener{}
+		defer a.Join(neighbour)()
+		time.Sleep(time.Second)
+		first := time.Now()
+		time.Sleep(time.Millisecond)
+		second := time.Now()
+		time.Sleep(time.Millisecond)
+		ga.listen(event.Event{Time: second, Kind: event.Cooling, Scope: "tenant:a", Until: second.Add(10 * time.Minute)})
+		neighbour.listen(event.Event{Time: first, Kind: event.Cooling, Scope: "tenant:a", Until: first.Add(time.Hour)})
+		time.Sleep(time.Minute)
+		gb.listen(event.Event{Time: time.Now(), Kind: event.Cleared, Scope: "tenant:a"})
+		time.Sleep(3 * time.Second)
+		if before := ga.cleared(); !before.After(second) {
+			t.Errorf("it is cleared of what was before %v, and its vendor spoke at %v", before, second)
+		}
+	})
+}
+
 // The success of the probe that was not heard is told again: else all others wait for it
 // until the store takes it for lost.
 func TestAProbesSuccessThatWasNotExecutedIsSaidAgain(t *testing.T) {
