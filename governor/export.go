@@ -151,7 +151,7 @@ func (c *core) resume(l *Learned) {
 		}
 		sig.Delay = d
 		ch := c.gate.receive(now, 0, cd.Scope, sig)
-		c.gate.guessed(ch.scope, cd.Guesses, min(cd.Guess, c.maxGuess))
+		c.gate.restored(ch.scope, cd.Guesses, min(cd.Guess, c.maxGuess))
 		if clamped || ch.scope != cd.Scope {
 			c.count.clamped.Add(1)
 			c.emit(event.Event{Kind: event.Clamped, Scope: ch.scope.String(), Delay: d, Source: "restored: " + sig.Source})
@@ -162,11 +162,16 @@ func (c *core) resume(l *Learned) {
 	}
 }
 
-// guessed sets how far sc's guesses have come, unless they have come further.
-func (g *gate) guessed(sc throttle.Scope, n int, last time.Duration) {
+// restored sets how far sc's guesses had come, unless they have come further. Its cooldown is
+// no word of the vendor's now: others are not told, since it may have been cleared meanwhile.
+func (g *gate) restored(sc throttle.Scope, n int, last time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if st := g.table[sc]; st != nil && n > st.guesses {
+	st := g.table[sc]
+	if st == nil {
+		return
+	}
+	if st.own = [2]said{}; n > st.guesses {
 		st.guesses, st.prev = n, last
 	}
 }

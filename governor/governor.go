@@ -114,12 +114,12 @@ func (c *core) open() {
 	}); ok {
 		c.unwatch = b.OnChange(c.emit)
 	}
+	if c.restore != nil {
+		c.resume(c.restore)
+		c.restore = nil
+	}
 	if c.shared != nil {
 		c.shared.leave = c.shared.store.Join(sharer{c})
-	}
-	if c.restore != nil {
-		c.resume(c.restore) // so that others hear of it
-		c.restore = nil
 	}
 	go c.loop()
 }

@@ -171,22 +171,30 @@ func TestWhoJoinsAfterAllHaveLeftHearsFirst(t *testing.T) {
 	})
 }
 
-// What a governor goes on with after a restart is heard of as if its vendor had just said it.
-func TestARestoredCooldownIsShared(t *testing.T) {
-	twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, _ *farProcess) {
-		s := syncer(t, store.SyncerConfig{Store: m})
-		defer s.Close()
-		g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, NoPace: true, Restore: governor.Learned{
-			When:      time.Now(),
-			Cooldowns: []governor.LearnedCooldown{{Scope: tenant("t"), Until: time.Now().Add(time.Hour)}},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer g.Close()
+// What a governor goes on with after a restart may have been cleared meanwhile: others are
+// not told, be it that its vendor had said it or another's.
+func TestARestoredCooldownIsNobodyElses(t *testing.T) {
+	twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
+		a.Learn(throttle.Signal{Scope: tenant("t"), Delay: time.Hour})
 		time.Sleep(3 * time.Second)
-		if a.left(tenant("t")) == 0 {
-			t.Error("another process has not heard of it")
+		for name, was := range map[string]governor.Learned{"its own": a.Export(), "another's": b.Export()} {
+			b.Clear(tenant("t"))
+			time.Sleep(3 * time.Second)
+			s := syncer(t, store.SyncerConfig{Store: m})
+			g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, NoPace: true, Restore: was})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+			if coolsFor(g, tenant("t")) == 0 {
+				t.Errorf("%s: it is not restored", name)
+			}
+			g.Close()
+			s.Close()
+			time.Sleep(3 * time.Second)
+			if left := a.left(tenant("t")); left > 0 {
+				t.Errorf("%s: another process cools for %v after a clear", name, left)
+			}
 		}
 	})
 }
