@@ -442,6 +442,76 @@ func TestAClearAfterALossIsNotUndoneByWhatIsToldAgain(t *testing.T) {
 	}
 }
 
+// As that, of several scopes at once.
+func TestClearsAfterALossAreNotUndoneByWhatIsToldAgain(t *testing.T) {
+	keys := []string{"t", "u", "v", "w"}
+	for d := time.Duration(0); d < 3*time.Second; d += 100 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			a := newFarProcess(t, m)
+			defer a.end()
+			time.Sleep(3 * time.Second)
+			for _, key := range keys {
+				a.Learn(throttle.Signal{Scope: tenant(key), Delay: time.Hour})
+				time.Sleep(time.Second)
+			}
+			a.way.Store(int64(time.Second))
+			time.Sleep(3 * time.Second)
+			m.Lose()
+			time.Sleep(d)
+			for _, key := range keys {
+				a.Clear(tenant(key))
+			}
+			time.Sleep(20 * time.Second)
+			for _, key := range keys {
+				if left := a.left(tenant(key)); left > 0 {
+					t.Errorf("%s, cleared %v after the loss: it cools for %v again", key, d, left)
+				}
+			}
+		})
+	}
+}
+
+// Another's word of the same number, in a store that has lost its state, is not taken for
+// what is told again.
+func TestAClearAfterALossEndsNoWordOfAnothers(t *testing.T) {
+	for learn := time.Duration(0); learn <= 3*time.Second; learn += 200 * time.Millisecond {
+		for d := 100 * time.Millisecond; d <= 400*time.Millisecond; d += 100 * time.Millisecond {
+			twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
+				a.way.Store(int64(time.Second))
+				b.down.Store(true)
+				a.Learn(throttle.Signal{Scope: tenant("t"), Delay: time.Minute})
+				time.Sleep(5 * time.Second)
+				m.Lose()
+				b.down.Store(false)
+				time.Sleep(learn)
+				if b.left(tenant("t")) > 0 {
+					return
+				}
+				b.Learn(throttle.Signal{Scope: tenant("t"), Delay: 20 * time.Second})
+				time.Sleep(d)
+				a.Clear(tenant("t"))
+				if took := next(t, b.Plain); took < 15*time.Second {
+					t.Errorf("told %v after the loss, and cleared elsewhere %v later: it begins after %v", learn, d, took)
+				}
+			})
+		}
+	}
+}
+
+// A word that is longer by less than an exchange takes is longer.
+func TestALongerWordIsHeardBehindASlowExchange(t *testing.T) {
+	twoFarProcesses(t, func(t *testing.T, _ *store.Memory, a, b *farProcess) {
+		b.Learn(throttle.Signal{Scope: tenant("t"), Delay: 10 * time.Second})
+		time.Sleep(3 * time.Second)
+		b.way.Store(int64(1600 * time.Millisecond))
+		a.Learn(throttle.Signal{Scope: tenant("t"), Delay: 7700 * time.Millisecond})
+		if took := next(t, b.Plain); took < 7700*time.Millisecond {
+			t.Errorf("it begins %v after another's vendor had said 7.7 s", took)
+		}
+	})
+}
+
 // When the store has lost its state, the first who comes back may have heard of less.
 func TestLostStateGetsTheLongestWordBack(t *testing.T) {
 	for _, sc := range scopesThatCool {

@@ -170,6 +170,7 @@ func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 		s.mu.Unlock()
 		return
 	}
+	var after []func()
 	switch {
 	case hidden: // the store is told of it, too, so that nobody clears it unheard
 		k.own = max(k.own, at)
@@ -182,6 +183,10 @@ func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 			from.clears(scope, e.Time) // of what it has not been told yet
 		}
 		l.allClear(scope, e.Time, from)
+		if scope == "" { // the store, if it answers, says whether it is so
+			l.c.probe, l.c.probing = ProbeOver, false
+			after = l.c.wake()
+		}
 	default:
 		k.until, k.at, k.own = until, at, max(k.own, at)
 		if l.owes(scope, until, at); scope == "" {
@@ -191,6 +196,9 @@ func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 	}
 	s.plan(l.c, l.c.soon(s.now()))
 	s.mu.Unlock()
+	for _, f := range after {
+		f()
+	}
 }
 
 // owes has the store told of a word that came at at.

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -51,7 +53,12 @@ func (l *link) say(it *Item) {
 		delete(l.clear, scope)
 		it.Clear = append(it.Clear, Cleared{scope, gen})
 	}
-	for scope := range l.again {
+	if len(l.again) == 0 {
+		return
+	}
+	// In the order of their Gens, which they keep so.
+	again := slices.SortedFunc(maps.Keys(l.again), func(a, b string) int { return cmp.Compare(l.of(a).gen, l.of(b).gen) })
+	for _, scope := range again {
 		if len(it.Known) == 16 {
 			break
 		}
@@ -92,11 +99,13 @@ func (l *link) hear(it *Item, a *Answer, sent int64) {
 	for _, cd := range a.Cooldowns {
 		k := l.of(cd.Scope)
 		was, until := k.until, now+int64(cd.Left)
+		// A word of another's that is longer than what we say of the scope, be it by little.
+		longer := (k.old || cd.Gen > k.gen) && cd.Left > it.says(cd.Scope)+time.Millisecond
 		k.gen, k.old = cd.Gen, false
 		if gen, ended := l.clear[cd.Scope]; ended && cd.Left > 0 {
 			told := slices.ContainsFunc(it.Cool, func(c Cool) bool { return c.Scope == cd.Scope })
 			knew := slices.ContainsFunc(it.Known, func(k Cooldown) bool {
-				return k.Scope == cd.Scope && k.Gen == cd.Gen && until <= sent+int64(k.Left)+slack
+				return k.Scope == cd.Scope && k.Gen == cd.Gen && until <= sent+int64(k.Left)+slack && until >= sent+int64(k.Left)-int64(time.Millisecond)
 			})
 			if alone && told || knew {
 				gen = cd.Gen // our own word, from before it was ended, behind which no other's is hidden
@@ -122,7 +131,7 @@ func (l *link) hear(it *Item, a *Answer, sent int64) {
 				k.until = u.until
 				l.allLearn(cd.Scope, u.until, fromGovernor, nil)
 			}
-		case until > was+slack:
+		case until > was+slack, longer && until > was:
 			k.until, k.at = until, now
 			l.allLearn(cd.Scope, until, fromProcess, nil)
 		case l.again[cd.Scope] && was > until+slack: // it has lost it, and heard of less from another
@@ -130,4 +139,19 @@ func (l *link) hear(it *Item, a *Answer, sent int64) {
 			l.owes(cd.Scope, was, k.at)
 		}
 	}
+}
+
+// says is how long it says that scope cools.
+func (it *Item) says(scope string) (d time.Duration) {
+	for _, c := range it.Cool {
+		if c.Scope == scope {
+			d = max(d, c.For)
+		}
+	}
+	for _, c := range it.Known {
+		if c.Scope == scope {
+			d = max(d, c.Left)
+		}
+	}
+	return d
 }

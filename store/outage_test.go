@@ -486,3 +486,29 @@ func TestEventsThatNobodyHearsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// An operator's clear lets calls go on without a store, too, where they may.
+func TestAClearInAnOutageLetsCallsGoOn(t *testing.T) {
+	for _, outage := range []store.Outage{store.SafeShare, store.Open} {
+		for _, sc := range scopesThatCool {
+			synctest.Test(t, func(t *testing.T) {
+				var down atomic.Bool
+				s := syncer(t, store.SyncerConfig{Outage: outage, Nodes: 1, Store: &faulty{
+					Store: memory(t), fate: func() fate { return map[bool]fate{true: lost}[down.Load()] },
+				}})
+				defer s.Close()
+				g := join(t, s)
+				defer g.Close()
+				time.Sleep(3 * time.Second)
+				g.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+				time.Sleep(3 * time.Second)
+				down.Store(true)
+				time.Sleep(30 * time.Second)
+				g.Clear(sc)
+				if took := next(t, g); took > time.Second {
+					t.Errorf("%v, %v: a call waits for %v", outage, sc, took)
+				}
+			})
+		}
+	}
+}
