@@ -272,6 +272,9 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	if c.member != nil {
 		if asked {
 			c.member.hear(it, a, sentAt)
+			if _, ends := c.member.clear[""]; ends && c.probe == ProbeCooling { // it has not heard of that
+				c.probeEnds = min(c.probeEnds, now)
+			}
 		}
 		c.member.part()
 	}

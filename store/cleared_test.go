@@ -499,19 +499,6 @@ func TestAClearAfterALossEndsNoWordOfAnothers(t *testing.T) {
 	}
 }
 
-// A word that is longer by less than an exchange takes is longer.
-func TestALongerWordIsHeardBehindASlowExchange(t *testing.T) {
-	twoFarProcesses(t, func(t *testing.T, _ *store.Memory, a, b *farProcess) {
-		b.Learn(throttle.Signal{Scope: tenant("t"), Delay: 10 * time.Second})
-		time.Sleep(3 * time.Second)
-		b.way.Store(int64(1600 * time.Millisecond))
-		a.Learn(throttle.Signal{Scope: tenant("t"), Delay: 7700 * time.Millisecond})
-		if took := next(t, b.Plain); took < 7700*time.Millisecond {
-			t.Errorf("it begins %v after another's vendor had said 7.7 s", took)
-		}
-	})
-}
-
 // When the store has lost its state, the first who comes back may have heard of less.
 func TestLostStateGetsTheLongestWordBack(t *testing.T) {
 	for _, sc := range scopesThatCool {

@@ -162,9 +162,12 @@ func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 		if news = k.until > now && at > k.at; !news && k.until > now {
 			from.learns(scope, k.until, fromGovernor)
 		}
-	case event.Learned: // of what moves the end the next event tells
+	case event.Learned: // the next event tells as much, unless it is behind what only this governor knows of
 		until = at + int64(e.Delay)
-		news, hidden = false, e.Delay > 0 && until > now && until <= k.until
+		e.Until = e.Time.Add(e.Delay)
+		news, hidden = e.Delay > 0 && until > max(now, k.until), e.Delay > 0 && until > now && until <= k.until
+	default:
+		hidden = hidden && (until != k.until || at != k.own) // else Learned has told it
 	}
 	if !news && !hidden {
 		s.mu.Unlock()
@@ -183,8 +186,8 @@ func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 			from.clears(scope, e.Time) // of what it has not been told yet
 		}
 		l.allClear(scope, e.Time, from)
-		if scope == "" { // the store, if it answers, says whether it is so
-			l.c.probe, l.c.probing = ProbeOver, false
+		if scope == "" { // what follows the store says, if it answers
+			l.c.probeEnds = min(l.c.probeEnds, s.now())
 			after = l.c.wake()
 		}
 	default:

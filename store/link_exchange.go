@@ -95,12 +95,13 @@ func (l *link) hear(it *Item, a *Answer, sent int64) {
 	now := l.c.s.steady()
 	slack := now - sent + int64(time.Millisecond) // what we told comes back a round trip later
 	// Each word of ours has a Gen. If others have said something meanwhile, there are more.
-	alone := it.Epoch == a.Epoch && a.Gen == it.Seen+uint64(len(it.Cool)) && len(it.Known)+len(it.Clear) == 0
+	plain, ours := it.Epoch == a.Epoch && len(it.Known)+len(it.Clear) == 0, it.Seen+uint64(len(it.Cool))
+	alone, others := plain && a.Gen == ours, plain && a.Gen > ours
 	for _, cd := range a.Cooldowns {
 		k := l.of(cd.Scope)
 		was, until := k.until, now+int64(cd.Left)
-		// A word of another's that is longer than what we say of the scope, be it by little.
-		longer := (k.old || cd.Gen > k.gen) && cd.Left > it.says(cd.Scope)+time.Millisecond
+		// A word of another's is longer than what we say of the scope, or may be, be it by little.
+		longer := (k.old || cd.Gen > k.gen) && (others || cd.Left > it.says(cd.Scope)+time.Millisecond)
 		k.gen, k.old = cd.Gen, false
 		if gen, ended := l.clear[cd.Scope]; ended && cd.Left > 0 {
 			told := slices.ContainsFunc(it.Cool, func(c Cool) bool { return c.Scope == cd.Scope })

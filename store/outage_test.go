@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -511,4 +512,65 @@ func TestAClearInAnOutageLetsCallsGoOn(t *testing.T) {
 			})
 		}
 	}
+}
+
+// So it does where an answer of before it comes after it, as the last.
+func TestAClearBeforeAnOutageHoldsAgainstAnOldAnswer(t *testing.T) {
+	for _, outage := range []store.Outage{store.SafeShare, store.Open} {
+		for d := 100 * time.Millisecond; d < 2*time.Second; d += 100 * time.Millisecond {
+			synctest.Test(t, func(t *testing.T) {
+				var down atomic.Bool
+				var way atomic.Int64
+				s := syncer(t, store.SyncerConfig{Outage: outage, Nodes: 1, Store: &faulty{
+					Store: memory(t), delay: func() time.Duration { return time.Duration(way.Load()) },
+					fate: func() fate { return map[bool]fate{true: lost}[down.Load()] },
+				}})
+				defer s.Close()
+				g := join(t, s)
+				defer g.Close()
+				time.Sleep(3 * time.Second)
+				g.Learn(throttle.Signal{Delay: time.Hour})
+				way.Store(int64(400 * time.Millisecond))
+				time.Sleep(3*time.Second + d)
+				down.Store(true) // what has arrived is answered
+				g.Clear(throttle.Scope{})
+				time.Sleep(10 * time.Second)
+				if took := next(t, g); took > 2*time.Second {
+					t.Errorf("%v, cleared after %v: a call waits for %v", outage, d, took)
+				}
+			})
+		}
+	}
+}
+
+// With the store it waits for what that says: another process may be at the probe.
+func TestAClearDoesNotPassByTheProbe(t *testing.T) {
+	twoFarProcesses(t, func(t *testing.T, _ *store.Memory, a, b *farProcess) {
+		a.way.Store(int64(1900 * time.Millisecond))
+		time.Sleep(5 * time.Second)
+		b.Learn(throttle.Signal{Delay: 10 * time.Second})
+		time.Sleep(10*time.Second + 50*time.Millisecond)
+		var probed atomic.Bool
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			governor.Do(t.Context(), b.Plain, "", governor.Func(func(context.Context) (int, error) {
+				time.Sleep(3 * time.Second)
+				return 0, nil
+			}))
+			probed.Store(true)
+		})
+		time.Sleep(100 * time.Millisecond)
+		a.Clear(throttle.Scope{})
+		for range 20 {
+			calls.Go(func() {
+				governor.Do(t.Context(), a.Plain, "", governor.Func(func(context.Context) (int, error) {
+					if !probed.Load() {
+						t.Error("a call begins beside the probe")
+					}
+					return 0, nil
+				}))
+			})
+		}
+		calls.Wait()
+	})
 }
