@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -82,7 +83,9 @@ func delay(q float64, words int, made func(context.Context) (*circle, error)) (f
 func (c *circle) delays(ctx context.Context, words int) ([]time.Duration, error) {
 	var all []time.Duration
 	for n := range words + 1 {
-		time.Sleep(10 * time.Millisecond)
+		for until := time.Now().Add(10 * time.Millisecond); time.Now().Before(until); {
+			runtime.Gosched() // a core that sleeps takes longer to wake than a word to be heard
+		}
 		start := time.Now()
 		if err := c.say(n); err != nil {
 			return nil, err
