@@ -149,25 +149,23 @@ func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
+	if e.Kind == event.Learned { // the next event tells as much, unless it is behind what only this governor knows of
+		e.Until = e.Time.Add(max(0, e.Delay))
+	}
 	k, now, at, until := l.of(scope), s.steady(), s.at(e.Time), s.at(e.Until)
 	if e.Kind != event.Cleared && at < k.ended { // it has not heard of that yet
 		s.mu.Unlock()
 		return
 	}
 	news, hidden := until > max(now, k.until), until > now && until <= k.until
-	switch e.Kind {
-	case event.Cleared:
+	if e.Kind == event.Cleared {
 		hidden = false
 		// Else it is of what was before: what is known now holds, also for who was cleared.
 		if news = k.until > now && at > k.at; !news && k.until > now {
 			from.learns(scope, k.until, fromGovernor)
 		}
-	case event.Learned: // the next event tells as much, unless it is behind what only this governor knows of
-		until = at + int64(e.Delay)
-		e.Until = e.Time.Add(e.Delay)
-		news, hidden = e.Delay > 0 && until > max(now, k.until), e.Delay > 0 && until > now && until <= k.until
-	default:
-		hidden = hidden && (until != k.until || at != k.own) // else Learned has told it
+	} else if until == k.until && at == k.own {
+		hidden = false // Learned has told it
 	}
 	if !news && !hidden {
 		s.mu.Unlock()
@@ -216,7 +214,7 @@ func (l *link) owes(scope string, until, at int64) {
 func (l *link) of(scope string) *cooling {
 	k := l.known[scope]
 	if k == nil {
-		if n := len(l.known); n >= l.much {
+		if len(l.known) >= l.much {
 			now := l.c.s.steady()
 			maps.DeleteFunc(l.known, func(_ string, k *cooling) bool { return k.until <= now })
 			maps.DeleteFunc(l.tell, func(_ string, u untold) bool { return u.until <= now })

@@ -12,7 +12,7 @@ type hearer struct {
 	gov   Governor
 	words map[string]word // by scope
 	out   []string        // their order
-	tells bool            // a goroutine tells them
+	tells bool            // a goroutine delivers them
 	left  bool            // it is told nothing any more
 }
 
@@ -73,22 +73,22 @@ func (h *hearer) post(scope string, w word) {
 	if h.words[scope] = w; !h.tells {
 		h.tells = true
 		h.link.telling++
-		s.work.Go(h.tell)
+		s.work.Go(h.deliver)
 	}
 }
 
-func (h *hearer) tell() {
+func (h *hearer) deliver() {
 	s := h.link.c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	more := func() bool { return len(h.out) > 0 && !h.left && !s.closed }
 	defer func() {
 		if h.tells = more(); h.tells { // a word has ended the goroutine
-			s.work.Go(h.tell)
+			s.work.Go(h.deliver)
 			return
 		}
 		h.link.telling--
-		h.link.told()
+		h.link.caughtUp()
 	}()
 	for more() {
 		scope := h.out[0]
@@ -97,12 +97,12 @@ func (h *hearer) tell() {
 		}
 		w := h.words[scope]
 		delete(h.words, scope)
-		h.say(scope, w)
+		h.deliverOne(scope, w)
 	}
 }
 
-// say leaves mu for a word. A panic of a Governor of the user's is dropped.
-func (h *hearer) say(scope string, w word) {
+// deliverOne leaves mu for a word. A panic of a Governor of the user's is dropped.
+func (h *hearer) deliverOne(scope string, w word) {
 	s := h.link.c.s
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -115,7 +115,7 @@ func (h *hearer) say(scope string, w word) {
 
 // learn tells g of a cooldown. The caller does not hold mu.
 func (s *Syncer) learn(g Governor, scope string, until int64, source string) {
-	if d := until - s.steady(); until > 0 && d > 0 {
+	if d := until - s.steady(); d > 0 {
 		g.Learn(throttle.Signal{Scope: scopeFor(scope), Delay: time.Duration(d), Source: source})
 	}
 }
@@ -134,8 +134,8 @@ func (c *cell) meet(now int64) (after []func()) {
 	return c.wake()
 }
 
-// told is what follows when a governor has been told all.
-func (l *link) told() {
+// caughtUp is what follows when a governor has been told all.
+func (l *link) caughtUp() {
 	if c, s := l.c, l.c.s; l.meets > 0 && l.telling == 0 && c.member == l && !c.met && !s.closed {
 		after := c.meet(s.now())
 		s.mu.Unlock()

@@ -107,12 +107,12 @@ func (s *Syncer) Close() error {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
-	after := s.everybody()
+	waiting := s.everybody() // for an answer that does not come now
 	s.mu.Unlock()
 	if first {
 		s.stop()
-		for _, f := range after { // whom an answer is not coming for
-			f()
+		for _, wake := range waiting {
+			wake()
 		}
 	}
 	<-s.done

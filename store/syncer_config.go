@@ -95,8 +95,9 @@ type SyncerConfig struct {
 	Logger *slog.Logger
 
 	// OnEvent gets events StoreLost, StoreBack and Unguarded, one after the other, on a
-	// goroutine for that; while it takes long later ones of Unguarded are dropped, beyond
-	// 4096, and Close waits for it. A panic in it is dropped. nil: none.
+	// goroutine for that. Up to 4096 wait while it takes long: of Unguarded later ones are
+	// dropped then, of the others those that waited for longest. Close waits for the others,
+	// and tells no more of Unguarded. A panic in it is dropped. nil: none.
 	OnEvent func(event.Event)
 }
 
