@@ -96,7 +96,7 @@ type latecomer struct {
 	watches *int
 }
 
-func (s *latecomer) Watch(ctx context.Context, hint func(string)) (func(), error) {
+func (s *latecomer) Watch(ctx context.Context, hint func(store.Hint)) (func(), error) {
 	if *s.watches++; *s.watches == 1 {
 		return nil, errors.New("gone")
 	}

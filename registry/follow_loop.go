@@ -64,8 +64,8 @@ func (f *Follower) watch() {
 }
 
 // hint wakes loop. It is called by the store, and does not wait.
-func (f *Follower) hint(key string) {
-	if key != "" && key != f.bell && key != f.cfg.Key {
+func (f *Follower) hint(h store.Hint) {
+	if h.Key != "" && h.Key != f.bell && h.Key != f.cfg.Key {
 		return
 	}
 	select {

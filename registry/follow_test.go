@@ -55,7 +55,7 @@ func (s *apart) Meta(ctx context.Context, op store.MetaOp) ([]store.Record, erro
 	return s.Memory.Meta(ctx, op)
 }
 
-func (s *apart) Watch(ctx context.Context, hint func(string)) (func(), error) {
+func (s *apart) Watch(ctx context.Context, hint func(store.Hint)) (func(), error) {
 	if s.deaf {
 		return func() {}, nil
 	}

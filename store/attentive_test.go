@@ -134,7 +134,7 @@ func TestWhatIsBeingToldIsNotHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory(t)
 		block := make(chan struct{})
-		stop, err := m.Watch(t.Context(), func(string) { <-block })
+		stop, err := m.Watch(t.Context(), func(store.Hint) { <-block })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestARepeatedAnswerIsNoNews(t *testing.T) {
 		time.Sleep(240 * time.Millisecond)
 		swallows.Store(false)
 		time.Sleep(1100 * time.Millisecond)
-		if cools := all[1].Stats().Cooldowns; len(cools) != 1 {
+		if cools := all[1].Stats().Cooldowns; len(cools) == 0 || cools[0].Scope != (throttle.Scope{}) {
 			t.Errorf("it knows of %+v, want one of an hour", cools)
 		}
 	})

@@ -13,20 +13,21 @@ type cell struct {
 	share  *sharing // nil: nobody asks for permits
 	member *link    // nil: nobody wants to hear of cooldowns
 
-	due     int64 // when it is to be exchanged
-	idx     int   // in Syncer.due, from 1; 0: not there
-	busy    bool  // an exchange is under way
-	hinted  bool  // something happened meanwhile
-	told    bool  // the store knows of us
-	met     bool  // and has said what it knows of; for a governor that has joined, since then
-	pending *Item // sent, and perhaps executed
-	begun   int64 // when it was sent first
-	begunAt int64 // the same, by steady
-	lost    bool  // the store answers, but not about this key
-	pause   int64 // then, it is not asked before
-	paced   int64 // see soon
-	took    int64 // the last exchange
-	fresh   int64 // when the last item was sent first whose answer was taken; -1: too long ago
+	due      int64  // when it is to be exchanged
+	idx      int    // in Syncer.due, from 1; 0: not there
+	busy     bool   // an exchange is under way
+	hinted   bool   // something happened meanwhile
+	hintedTo uint64 // up to this Gen, while busy
+	told     bool   // the store knows of us
+	met      bool   // and has said what it knows of; for a governor that has joined, since then
+	pending  *Item  // sent, and perhaps executed
+	begun    int64  // when it was sent first
+	begunAt  int64  // the same, by steady
+	lost     bool   // the store answers, but not about this key
+	pause    int64  // then, it is not asked before
+	paced    int64  // see soon
+	took     int64  // the last exchange
+	fresh    int64  // when the last item was sent first whose answer was taken; -1: too long ago
 
 	// Of permits. What is taken comes from the lease that ends first.
 	leases   []lease
@@ -47,7 +48,8 @@ type cell struct {
 	nodes    int
 	quota    []Limit // in force
 	epoch    string
-	seen     uint64
+	seen     uint64            // by answers
+	heard    uint64            // by answers and hints
 	own      []limiter.Counter // SafeShare's
 	name     string            // the key, as the share or the slots have it
 	waits    bool              // one of several owners was told to, since they were woken

@@ -213,7 +213,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	// cleared since: of that he is told nothing more.
 	asked := it.Epoch == c.epoch && it.Seen == c.seen
 	if asked {
-		c.epoch, c.seen = a.Epoch, a.Gen
+		c.epoch, c.seen, c.heard = a.Epoch, a.Gen, a.Gen
 	} else {
 		c.fresh, c.hinted = -1, true
 	}

@@ -53,6 +53,10 @@ func disagree(t *testing.T, seed uint64, grows, loses bool, log *[]string) strin
 	var all []*crowded
 	for range 3 {
 		p := &crowded{}
+		var late func() time.Duration
+		if seed%2 == 0 {
+			late = func() time.Duration { return time.Duration(rand.Int64N(1 + p.delay.Load())) }
+		}
 		p.syncer = syncer(t, store.SyncerConfig{Store: &faulty{Store: m,
 			fate: func() fate {
 				if rand.IntN(3) == 0 {
@@ -61,6 +65,7 @@ func disagree(t *testing.T, seed uint64, grows, loses bool, log *[]string) strin
 				return fate(p.fate.Load())
 			},
 			delay: func() time.Duration { return time.Duration(p.delay.Load()) },
+			late:  late,
 		}})
 		for range 1 + r.IntN(2) {
 			p.govs = append(p.govs, join(t, p.syncer))

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,11 +26,12 @@ type faulty struct {
 	count *atomic.Int64
 	delay func() time.Duration // of the way there, and the way back
 	fate  func() fate
-	deaf  bool             // hears no hints
-	hangs bool             // and is not told that it does not
-	stale atomic.Bool      // the next answers say nothing
-	mute  atomic.Bool      // hears none any more, and does not know
-	heard func() time.Time // nil: HeardUntil of Store
+	deaf  bool                 // hears no hints
+	hangs bool                 // and is not told that it does not
+	stale atomic.Bool          // the next answers say nothing
+	mute  atomic.Bool          // hears none any more, and does not know
+	heard func() time.Time     // nil: HeardUntil of Store
+	late  func() time.Duration // hints come so much later
 }
 
 var _ store.Attentive = (*faulty)(nil)
@@ -90,7 +92,7 @@ func (f *faulty) silence(ctx context.Context) error {
 	return errNetwork
 }
 
-func (f *faulty) Watch(ctx context.Context, hint func(string)) (func(), error) {
+func (f *faulty) Watch(ctx context.Context, hint func(store.Hint)) (func(), error) {
 	if f.hangs {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -98,10 +100,24 @@ func (f *faulty) Watch(ctx context.Context, hint func(string)) (func(), error) {
 	if f.deaf {
 		return func() {}, nil
 	}
-	return f.Store.Watch(ctx, func(key string) {
-		if !f.mute.Load() {
-			hint(key)
+	var mu sync.Mutex // one hint at a time
+	return f.Store.Watch(ctx, func(h store.Hint) {
+		if f.mute.Load() {
+			return
 		}
+		if f.late != nil {
+			if d := f.late(); d > 0 {
+				time.AfterFunc(d, func() {
+					mu.Lock()
+					defer mu.Unlock()
+					hint(h)
+				})
+				return
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		hint(h)
 	})
 }
 
@@ -109,7 +125,7 @@ func (f *faulty) HeardUntil() (t time.Time) {
 	switch a, ok := f.Store.(store.Attentive); {
 	case f.heard != nil:
 		return f.heard()
-	case ok && !f.deaf:
+	case ok && !f.deaf && f.late == nil:
 		return a.HeardUntil()
 	}
 	return t
@@ -155,7 +171,7 @@ func (l *losing) Meta(ctx context.Context, op store.MetaOp) ([]store.Record, err
 	return l.m.Load().Meta(ctx, op)
 }
 
-func (l *losing) Watch(ctx context.Context, hint func(string)) (func(), error) {
+func (l *losing) Watch(ctx context.Context, hint func(store.Hint)) (func(), error) {
 	return l.m.Load().Watch(ctx, hint)
 }
 

@@ -116,6 +116,25 @@ type Cooldown struct {
 	Gen uint64
 }
 
+// Hint says that there may be news about a key.
+type Hint struct {
+	Key string // "": any
+
+	// Cooldowns, if there are any, are the news: words of the vendor as an Answer of that
+	// Epoch has them, each with a Gen of its own. Who knows of all before need not ask. If
+	// it is late they end as much later. A Store may do without.
+	Epoch     string
+	Cooldowns []Cooldown
+}
+
+// gen is the largest Gen of what it says; 0, if it says nothing.
+func (h *Hint) gen() (gen uint64) {
+	for _, cd := range h.Cooldowns {
+		gen = max(gen, cd.Gen)
+	}
+	return gen
+}
+
 // ProbeWord is what a node says about the probe.
 type ProbeWord uint8
 

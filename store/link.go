@@ -74,7 +74,7 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	c, now := s.cell(KeyFor(g.Name(), throttle.Scope{}.String())), s.steady()
 	if c.member == nil {
 		c.member = &link{c: c, known: make(map[string]*cooling), tell: make(map[string]untold), clear: make(map[string]uint64)}
-		c.seen, c.epoch, c.fresh, c.met = 0, "", -1, false // it wants to hear all
+		c.seen, c.heard, c.epoch, c.fresh, c.met = 0, 0, "", -1, false // it wants to hear all
 	}
 	l := c.member
 	h := &hearer{link: l, gov: g, words: make(map[string]word)}

@@ -90,6 +90,27 @@ func (l *link) unsaid(it *Item, begun int64) {
 	}
 }
 
+// hint takes what a hint says of words that are newer than the last answer, and reports
+// whether it has taken all. Of a scope of which this process has said something, and is not
+// answered, only the answer tells what of it is new.
+func (l *link) hint(h *Hint) (all bool) {
+	c := l.c
+	all = true
+	for _, cd := range h.Cooldowns {
+		if cd.Gen <= c.seen || cd.Left <= 0 || cd.Left > MaxCool || len(cd.Scope) > maxScope ||
+			c.pending != nil && c.pending.speaksOf(cd.Scope) {
+			all = false
+			continue
+		}
+		before := l.of(cd.Scope).until
+		l.hear(&Item{Epoch: h.Epoch, Seen: c.seen}, &Answer{Epoch: h.Epoch, Gen: cd.Gen, Cooldowns: []Cooldown{cd}}, c.s.steady())
+		if cd.Scope == "" && l.of("").until > before {
+			c.probe, c.probeEnds, c.probing = ProbeCooling, c.s.now()+int64(cd.Left), false
+		}
+	}
+	return all
+}
+
 // hear takes what the store says in answer to it, which was sent at sent.
 func (l *link) hear(it *Item, a *Answer, sent int64) {
 	now := l.c.s.steady()
@@ -99,6 +120,9 @@ func (l *link) hear(it *Item, a *Answer, sent int64) {
 	alone, others := plain && a.Gen == ours, plain && a.Gen > ours
 	for _, cd := range a.Cooldowns {
 		k := l.of(cd.Scope)
+		if !k.old && cd.Gen < k.gen {
+			continue // a hint has told what came after it
+		}
 		was, until := k.until, now+int64(cd.Left)
 		// A word of another's is longer than what we say of the scope, or may be, be it by little.
 		longer := (k.old || cd.Gen > k.gen) && (others || cd.Left > it.says(cd.Scope)+time.Millisecond)
@@ -140,6 +164,11 @@ func (l *link) hear(it *Item, a *Answer, sent int64) {
 			l.owes(cd.Scope, was, k.at)
 		}
 	}
+}
+
+// speaksOf reports whether it has anything to say of scope.
+func (it *Item) speaksOf(scope string) bool {
+	return it.says(scope) > 0 || slices.ContainsFunc(it.Clear, func(c Cleared) bool { return c.Scope == scope })
 }
 
 // says is how long it says that scope cools.

@@ -42,7 +42,7 @@ type Memory struct {
 	// hinting is held while a hint is called, so that there is one at a time. It
 	// is never taken while mu is held.
 	hinting  sync.Mutex
-	watchers map[int]func(string) // guarded by mu
+	watchers map[int]func(Hint) // guarded by mu
 	watches  int
 	hints    int       // exchanges of which hints are to be given; guarded by mu
 	heard    time.Time // then: when the first of them began
@@ -59,7 +59,7 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 		ttl:     cmp.Or(cfg.TTL, 10*time.Second),
 		maxKeys: cmp.Or(cfg.MaxKeys, 100_000), maxNodes: cmp.Or(cfg.MaxNodes, 1024),
 		base: time.Now(), epoch: 1,
-		keys: make(map[string]*resource), meta: make(map[string]Record), watchers: make(map[int]func(string)),
+		keys: make(map[string]*resource), meta: make(map[string]Record), watchers: make(map[int]func(Hint)),
 	}, nil
 }
 
@@ -101,7 +101,7 @@ func (m *Memory) Exchange(ctx context.Context, node Node, items []Item) ([]Answe
 		return nil, fmt.Errorf("%w: %d keys", ErrTooMany, len(m.keys))
 	}
 	answers := make([]Answer, len(items))
-	var news []string
+	var news []Hint
 	for i := range items {
 		it := &items[i]
 		r := m.keys[it.Key]
@@ -110,11 +110,14 @@ func (m *Memory) Exchange(ctx context.Context, node Node, items []Item) ([]Answe
 			r.gen = m.gen
 			m.keys[it.Key] = r
 		}
-		a, tell := r.exchange(now, terms{m.ttl, m.name()}, node, it)
+		a, tell, words := r.exchange(now, terms{m.ttl, m.name()}, node, it)
 		a.Epoch = m.name()
 		answers[i] = a
 		if tell {
-			news = append(news, it.Key)
+			news = append(news, Hint{Key: it.Key})
+		}
+		if len(words) > 0 {
+			news = append(news, Hint{it.Key, a.Epoch, words})
 		}
 	}
 	if len(news) == 0 {
@@ -161,7 +164,7 @@ func (m *Memory) Lose() {
 
 // Watch calls hint on the goroutine of the Exchange that has the news, which waits
 // for it: it must neither block nor call the Memory.
-func (m *Memory) Watch(ctx context.Context, hint func(key string)) (stop func(), err error) {
+func (m *Memory) Watch(ctx context.Context, hint func(Hint)) (stop func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -188,15 +191,15 @@ func (m *Memory) HeardUntil() time.Time {
 	return time.Now()
 }
 
-func (m *Memory) hint(keys []string) {
+func (m *Memory) hint(news []Hint) {
 	m.hinting.Lock()
 	defer m.hinting.Unlock()
 	m.mu.Lock()
 	watchers := maps.Clone(m.watchers)
 	m.mu.Unlock()
 	for _, w := range watchers {
-		for _, k := range keys {
-			w(k)
+		for _, h := range news {
+			w(h)
 		}
 	}
 }

@@ -13,8 +13,8 @@ const remember = int64(15 * time.Minute)
 // after it.
 const maxKnown = 1 << 52
 
-// cool takes what the vendor said, and reports whether anything changed.
-func (r *resource) cool(now int64, in terms, it *Item) (changed bool) {
+// cool takes what the vendor said, and reports whether anything was cleared.
+func (r *resource) cool(now int64, in terms, it *Item) (cleared bool) {
 	r.sweep(now)
 	for _, k := range it.Clear {
 		c := r.scope(k.Scope)
@@ -26,7 +26,7 @@ func (r *resource) cool(now int64, in terms, it *Item) (changed bool) {
 		if k.Scope == "" {
 			r.probing = false
 		}
-		changed = true
+		cleared = true
 	}
 	for _, k := range it.Known {
 		c, gen := r.scope(k.Scope), min(k.Gen, maxKnown)
@@ -35,14 +35,12 @@ func (r *resource) cool(now int64, in terms, it *Item) (changed bool) {
 				gen = r.gen + 1
 			}
 			r.extend(k.Scope, now+int64(min(k.Left, MaxCool)), gen)
-			changed = true
 		}
 	}
 	for _, k := range it.Cool {
 		r.extend(k.Scope, now+int64(min(k.For, MaxCool)), r.gen+1)
-		changed = true
 	}
-	return changed
+	return cleared
 }
 
 func (r *resource) scope(name string) *cooled {
@@ -126,6 +124,16 @@ func (r *resource) probe(now int64, in terms, node Node, n *member, it *Item, a 
 	}
 	a.ProbeFor = left(r.probeEnds, now)
 	return false
+}
+
+// cooling returns the cooldowns that are newer than seen.
+func (r *resource) cooling(now int64, seen uint64) (all []Cooldown) {
+	for _, c := range r.cools {
+		if c.gen > seen && c.until > now {
+			all = append(all, Cooldown{c.scope, left(c.until, now), c.gen})
+		}
+	}
+	return all
 }
 
 // describe adds what the node may not know yet.

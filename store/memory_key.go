@@ -69,9 +69,9 @@ type terms struct {
 	epoch string
 }
 
-// exchange executes it, or finds what was answered to it. tell says that others may
-// want to hear of it.
-func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer, tell bool) {
+// exchange executes it, or finds what was answered to it. words are what others may want to
+// hear of it; tell says that there is something else.
+func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer, tell bool, words []Cooldown) {
 	r.expire(now)
 	n := r.nodes[node]
 	switch {
@@ -79,10 +79,11 @@ func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer,
 		n = &member{}
 		r.nodes[node] = n
 	case it.Seq < n.seq:
-		return Answer{Node: node, Key: it.Key, Seq: it.Seq, Stale: true}, false
+		return Answer{Node: node, Key: it.Key, Seq: it.Seq, Stale: true}, false, nil
 	case it.Seq == n.seq:
-		return n.again(now), false
+		return n.again(now), false, nil
 	}
+	before := r.gen
 	n.seq, n.expires = it.Seq, now+int64(in.ttl)
 	a = Answer{Node: node, Key: it.Key, Seq: it.Seq}
 	tell = r.setLimits(now, it)
@@ -90,6 +91,7 @@ func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer,
 		c.roll(now)
 	}
 	tell = r.cool(now, in, it) || tell
+	words = r.cooling(now, before)
 	tell = r.shareSlots(now, in, n, it, &a) || tell
 	r.giveBack(now, n, it)
 	tell = r.probe(now, in, node, n, it, &a) || tell
@@ -102,7 +104,7 @@ func (r *resource) exchange(now int64, in terms, node Node, it *Item) (a Answer,
 		tell = tell || n.held > 0 || r.prober == node
 		r.forget(node)
 	}
-	return a, tell
+	return a, tell, words
 }
 
 // again is the answer of n with what is left of it.

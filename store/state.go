@@ -46,12 +46,12 @@ func (s *State) Exchange(cfg StateConfig, node Node, it *Item) (a Answer, news b
 	if it.Epoch == cfg.Epoch && it.Seen > s.r.gen { // the row that said so is gone
 		s.r.renumber(now, uint64(max(0, now/1000)))
 	}
-	a, news = s.r.exchange(now, terms{cfg.TTL, cfg.Epoch}, node, it)
+	a, tell, words := s.r.exchange(now, terms{cfg.TTL, cfg.Epoch}, node, it)
 	for _, c := range s.r.limits {
 		c.roll(now) // what was not executed has not
 	}
 	a.Node, a.Key, a.Seq, a.Epoch = node, it.Key, it.Seq, cfg.Epoch
-	return a, news, nil
+	return a, tell || len(words) > 0, nil
 }
 
 // Now is the store's time of the last Exchange.

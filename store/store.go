@@ -53,10 +53,10 @@ type Store interface {
 
 	// Watch calls hint, from any goroutine but one call at a time, when there may
 	// be news about a key: for keys that were exchanged through this Store, at
-	// least; "" means any. It is called until stop is, or the store is closed; stop
-	// does not wait for a call that is under way. Hints only save time: what there
-	// is to know is in the next Answer.
-	Watch(ctx context.Context, hint func(key string)) (stop func(), err error)
+	// least. It is called until stop is, or the store is closed; stop does not wait
+	// for a call that is under way. Hints only save time: what there is to know is
+	// in the next Answer.
+	Watch(ctx context.Context, hint func(Hint)) (stop func(), err error)
 
 	// TTL is how long a node that is silent keeps its slots, and its probe.
 	TTL() time.Duration

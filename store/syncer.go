@@ -250,17 +250,43 @@ func (s *Syncer) attend() {
 }
 
 // hint has the exchange of a key come early, since there may be news.
-func (s *Syncer) hint(key string) {
+func (s *Syncer) hint(h Hint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	if c := s.cells[key]; c != nil {
-		c.hinted = true
-		s.plan(c, c.soon(now))
-	} else if key == "" {
+	if c := s.cells[h.Key]; c != nil {
+		c.hint(&h)
+	} else if h.Key == "" {
 		for _, c := range s.cells {
-			c.hinted = true
-			s.plan(c, c.soon(now))
+			c.hint(&h)
 		}
 	}
+}
+
+// hint has c exchanged soon, unless it knows already, or hears now, what h says.
+func (c *cell) hint(h *Hint) {
+	if gen := h.gen(); gen > 0 && h.Epoch == c.epoch {
+		if gen <= c.heard {
+			return
+		}
+		all := c.member != nil && c.member.hint(h) && gen-c.heard == uint64(len(h.Cooldowns))
+		if all {
+			c.heard = gen
+		}
+		if c.busy { // the answer may know of it, or be from before
+			c.hintedTo = max(c.hintedTo, gen)
+		}
+		if all || c.busy {
+			return
+		}
+	}
+	c.hinted = true
+	c.s.plan(c, c.soon(c.s.now()))
+}
+
+// hintsAnswered is what follows when an exchange is over in which there were hints.
+func (c *cell) hintsAnswered() {
+	if c.hintedTo > c.seen {
+		c.hinted = true
+	}
+	c.hintedTo = 0
 }

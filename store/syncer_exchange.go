@@ -126,6 +126,7 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 		default:
 			after = append(after, c.answered(&items[i], &answers[i], sent, sentAt, now)...)
 		}
+		c.hintsAnswered()
 		s.plan(c, c.next(now))
 	}
 	if !errors.Is(err, ErrInvalid) {

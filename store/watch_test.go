@@ -25,7 +25,7 @@ type unwatched struct {
 	exchanged []time.Time
 }
 
-func (u *unwatched) Watch(ctx context.Context, hint func(string)) (func(), error) {
+func (u *unwatched) Watch(ctx context.Context, hint func(store.Hint)) (func(), error) {
 	u.mu.Lock()
 	u.asked = append(u.asked, time.Now())
 	allows := u.allows

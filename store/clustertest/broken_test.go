@@ -96,7 +96,7 @@ func (b *broken) TTL() time.Duration {
 	return b.Store.TTL()
 }
 
-func (b *broken) Watch(ctx context.Context, hint func(string)) (func(), error) {
+func (b *broken) Watch(ctx context.Context, hint func(store.Hint)) (func(), error) {
 	if b.how == unheard {
 		return func() {}, nil
 	}
@@ -112,4 +112,4 @@ func hints(up bool, piece []byte) bool {
 // deaf is a store of which no hint arrives, where they have no connection of their own.
 type deaf struct{ store.Store }
 
-func (deaf) Watch(context.Context, func(string)) (func(), error) { return func() {}, nil }
+func (deaf) Watch(context.Context, func(store.Hint)) (func(), error) { return func() {}, nil }

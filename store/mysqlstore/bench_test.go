@@ -70,7 +70,7 @@ func BenchmarkCooldown(b *testing.B) {
 	s, o := open(b, mysqlstore.Config{DSN: dsn}), open(b, mysqlstore.Config{DSN: dsn})
 	c := newClient(s)
 	heard := make(chan string, 1000)
-	stop, err := o.Watch(b.Context(), func(key string) { heard <- key })
+	stop, err := o.Watch(b.Context(), func(h store.Hint) { heard <- h.Key })
 	require.NoError(b, err)
 	defer stop()
 	time.Sleep(time.Second)

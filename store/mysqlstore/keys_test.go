@@ -107,10 +107,10 @@ func TestHintsComeFromOtherProcesses(t *testing.T) {
 	s, o := open(t, mysqlstore.Config{DSN: dsn, Poll: 20 * time.Millisecond}), open(t, mysqlstore.Config{DSN: dsn})
 	var mu sync.Mutex
 	heard := map[string]int{}
-	stop, err := s.Watch(t.Context(), func(key string) {
+	stop, err := s.Watch(t.Context(), func(h store.Hint) {
 		mu.Lock()
 		defer mu.Unlock()
-		heard[key]++
+		heard[h.Key]++
 	})
 	require.NoError(t, err)
 	times := func(key string) int {

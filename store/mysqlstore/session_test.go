@@ -114,7 +114,7 @@ func TestAPoolOfTheCallersIsGivenBackAsItWas(t *testing.T) {
 	db.SetMaxOpenConns(1) // which the poller and everybody share
 	s, err := mysqlstore.Open(t.Context(), mysqlstore.Config{DB: db, Poll: 10 * time.Millisecond})
 	require.NoError(t, err)
-	stop, err := s.Watch(t.Context(), func(string) {})
+	stop, err := s.Watch(t.Context(), func(store.Hint) {})
 	require.NoError(t, err)
 	defer stop()
 	c := newClient(s)

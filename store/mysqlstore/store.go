@@ -32,7 +32,7 @@ type Store struct {
 	closed   bool
 	idle     []*session
 	fence    fence
-	watchers map[int]func(string)
+	watchers map[int]func(store.Hint)
 	watches  int
 }
 
@@ -45,7 +45,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, db: cfg.DB, watchers: make(map[int]func(string))}
+	s := &Store{cfg: cfg, db: cfg.DB, watchers: make(map[int]func(store.Hint))}
 	if s.db == nil {
 		var err error
 		if s.db, err = cfg.open(); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Watch has hint called from the poller, with what has changed since it was called
 // last: by whichever process, this one included.
-func (s *Store) Watch(ctx context.Context, hint func(key string)) (stop func(), err error) {
+func (s *Store) Watch(ctx context.Context, hint func(store.Hint)) (stop func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -128,7 +128,7 @@ func (s *Store) ask(ctx context.Context, n *news) {
 			if !s.watched(id) {
 				break
 			}
-			hint(k)
+			hint(store.Hint{Key: k})
 		}
 	}
 	if complete {

@@ -38,7 +38,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	if err := everything(s, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Watch(t.Context(), func(string) {}); err != nil {
+	if _, err := s.Watch(t.Context(), func(store.Hint) {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -64,7 +64,7 @@ func TestAWatchOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	s, r := one(t)
 	heard := make(chan string, 100)
-	stop, err := s.Watch(t.Context(), func(key string) { heard <- key })
+	stop, err := s.Watch(t.Context(), func(h store.Hint) { heard <- h.Key })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestAWatchOutlivesItsServer(t *testing.T) {
 	if _, err := newAsker(t, s, "k", hourly(1)).sendOne(1); err == nil {
 		t.Error("a server that is away answers")
 	}
-	if _, err := s.Watch(t.Context(), func(string) {}); !errors.Is(err, store.ErrNotExecuted) {
+	if _, err := s.Watch(t.Context(), func(store.Hint) {}); !errors.Is(err, store.ErrNotExecuted) {
 		t.Errorf("a watch of a server that is away: %v", err)
 	}
 	time.Sleep(50 * time.Millisecond)
@@ -112,11 +112,12 @@ func TestForgedHintsAreHints(t *testing.T) {
 	t.Parallel()
 	s, r := one(t)
 	heard := make(chan string, 100)
-	stop, err := s.Watch(t.Context(), func(key string) { heard <- key })
+	stop, err := s.Watch(t.Context(), func(h store.Hint) { heard <- h.Key })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
+	r.Must("PUBLISH", "gov:{}", "epoch 1 0: 3600000000 7")
 	for _, channel := range []string{"gov:", "gov:{}", "gov:{a b}", "gov:{" + strings.Repeat("a", 37) + "}", "gov:k", "gov:{k}x", "gov:{k}"} {
 		r.Must("PUBLISH", channel, strings.Repeat("cooldown", 10000))
 	}
@@ -140,7 +141,7 @@ func TestADeadSubscriptionIsReplaced(t *testing.T) {
 	p := through(t, r.Addr)
 	s := open(t, Config{Addrs: []string{p.addr}})
 	heard := make(chan string, 100)
-	stop, err := s.Watch(t.Context(), func(key string) { heard <- key })
+	stop, err := s.Watch(t.Context(), func(h store.Hint) { heard <- h.Key })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestWhatIsHeardIsOfTheServerThatExecutes(t *testing.T) {
 				t.Error("nobody watches, and something is heard")
 			}
 			heard := make(chan string, 100)
-			stop, err := s.Watch(t.Context(), func(key string) { heard <- key })
+			stop, err := s.Watch(t.Context(), func(h store.Hint) { heard <- h.Key })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -295,7 +296,7 @@ func TestWhoMayHearAnotherServerDoesNotSayWhatIsHeard(t *testing.T) {
 			client := redis.NewClient(options)
 			defer client.Close()
 			s := open(t, Config{Client: client})
-			stop, err := s.Watch(t.Context(), func(string) {})
+			stop, err := s.Watch(t.Context(), func(store.Hint) {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -340,7 +341,7 @@ func TestASubscriptionThatIsOvertakenIsMadeAnew(t *testing.T) {
 			s.executes("third")
 		}
 	}))
-	stop, err := s.Watch(t.Context(), func(string) {})
+	stop, err := s.Watch(t.Context(), func(store.Hint) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@
 // All state of a key is in one hash, gov:{key}, which one script changes. Its files
 // are in the folder exchange, each about one subject, joined in the order of script.go;
 // request.lua says what is in the hash. It takes the server's clock, counts in
-// integers, and tells others of cooldowns, and of slots that are free, by PUBLISH to a
+// integers, and tells others what cools, and that there are free slots, by PUBLISH to a
 // channel of the hash's name; a Store subscribes to all of them. On a Cluster a
 // message goes to all nodes, which is why there is one for changes alone. gov:{.meta}
 // has all metadata, gov:{.witness} the witness; on a Cluster each slot has one. A hash
@@ -55,4 +55,6 @@
 // and on a Cluster also +cluster|slots +command +readonly. With sentinels, or a Client,
 // also +subscribe +pubsub|numsub, without which the Store works, but does not know that
 // it has heard all, and governors' hosts are asked for each store.SyncerConfig.Interval.
+// Who may publish to &gov:* and knows what is in a key's hash can have those cool that listen;
+// of anybody else a forged message is one more question.
 package redisstore

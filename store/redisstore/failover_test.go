@@ -133,7 +133,7 @@ func failoverBySentinels(t *testing.T, broken bool) {
 	}
 	long, short := newAsker(t, s, "k", hourly(100)), newAsker(t, s, "l", store.Limit{Quota: 10, Per: 200 * time.Millisecond})
 	heard := make(chan string, 100)
-	stop, err := s.Watch(t.Context(), func(key string) { heard <- key })
+	stop, err := s.Watch(t.Context(), func(h store.Hint) { heard <- h.Key })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/internal/servers"
+	"github.com/flyball-go/flyball/store"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -50,7 +51,7 @@ func TestAPrimaryWithoutMinReplicasIsToldOf(t *testing.T) {
 			}
 			s := open(t, cfg)
 			for range 2 { // each asks by itself
-				stop, err := s.Watch(t.Context(), func(string) {})
+				stop, err := s.Watch(t.Context(), func(store.Hint) {})
 				if err != nil {
 					t.Fatal(err)
 				}

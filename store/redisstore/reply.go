@@ -121,6 +121,25 @@ func parseShort(text string, it *store.Item, a *store.Answer) error {
 	return nil
 }
 
+// parseHint reads what the script of Exchange publishes about key. What makes no sense says
+// nothing but that there is something.
+func parseHint(key, text string) store.Hint {
+	h := store.Hint{Key: key}
+	if text == "" || len(text) > maxReply {
+		return h
+	}
+	r := reader{text: text}
+	epoch := r.word()
+	for range r.int(store.MaxScopes) {
+		h.Cooldowns = append(h.Cooldowns, r.cooldown(month))
+	}
+	if r.bad || r.text != "" || len(epoch) > maxEpoch {
+		return store.Hint{Key: key}
+	}
+	h.Epoch = epoch
+	return h
+}
+
 // cooldown takes the length of a scope, a colon, the scope, what is left and the
 // generation.
 func (r *reader) cooldown(most time.Duration) (c store.Cooldown) {

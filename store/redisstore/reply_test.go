@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,40 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// FuzzHint reads what anybody may have published.
+func FuzzHint(f *testing.F) {
+	f.Add("epoch 2 0: 100 7 10:tenant:a b 3600000000 8")
+	f.Add("epoch 0")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		h := parseHint("k", text)
+		if h.Key != "k" || len(h.Epoch) > maxEpoch || len(h.Cooldowns) > store.MaxScopes || h.Epoch == "" && h.Cooldowns != nil {
+			t.Errorf("%q is %+v", text, h)
+		}
+		for _, c := range h.Cooldowns {
+			if len(c.Scope) > 256 || c.Left < 0 || c.Left > store.MaxCool {
+				t.Errorf("%q has %+v", text, c)
+			}
+		}
+	})
+}
+
+func TestHintsAreReadWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	const good = "e-1 2 0: 1500 7 12:tenant:a b:c 3600000000 8"
+	h := parseHint("k", good)
+	want := []store.Cooldown{{Left: 1500 * time.Microsecond, Gen: 7}, {Scope: "tenant:a b:c", Left: time.Hour, Gen: 8}}
+	if h.Key != "k" || h.Epoch != "e-1" || !slices.Equal(h.Cooldowns, want) {
+		t.Errorf("%q is %+v", good, h)
+	}
+	for _, bad := range []string{"", "cooldown", "e-1", "e-1 x", "e-1 3" + good[5:], "e-1 1" + good[5:], good + " 9", good[:len(good)-2],
+		"e-1 1 0: -1 7", "e-1 1 0: 2678400000001 7", "e-1 1 3:a 5 7", strings.Repeat("e", 129) + " 1 0: 1500 7", strings.Repeat("cooldown", 10000)} {
+		if h := parseHint("k", bad); h.Key != "k" || h.Epoch != "" || h.Cooldowns != nil {
+			t.Errorf("%.50q is %+v", bad, h)
+		}
+	}
 }
 
 // What is no epoch of ours is not believed, as it could not be said.

@@ -99,7 +99,7 @@ func everything(s *Store, patience time.Duration) (err error) {
 	note := func(e error) { err = errors.Join(err, e) }
 	note(s.AssumeUnused(ctx))
 	heard := make(chan bool, 10)
-	stop, e := s.Watch(ctx, func(string) {
+	stop, e := s.Watch(ctx, func(store.Hint) {
 		select {
 		case heard <- true:
 		default:

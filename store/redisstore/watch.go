@@ -26,9 +26,9 @@ func (s *Store) beat() time.Duration {
 }
 
 // Watch subscribes to the hints of all keys, in one connection of its own, and again
-// whenever that is lost; then hint gets "", since some may have been missed. The
+// whenever that is lost; then there is a hint of any key, since some may have been missed. The
 // error is that of the first subscription.
-func (s *Store) Watch(ctx context.Context, hint func(key string)) (stop func(), err error) {
+func (s *Store) Watch(ctx context.Context, hint func(store.Hint)) (stop func(), err error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *Store) Watch(ctx context.Context, hint func(key string)) (stop func(), 
 // waits for it.
 type watch struct {
 	s      *Store
-	hint   func(key string)
+	hint   func(store.Hint)
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -120,7 +120,7 @@ func (w *watch) loop() {
 			switch m := msg.(type) {
 			case *redis.Message:
 				if key := keyOf(m.Channel); store.CheckKey(key) == nil {
-					w.hint(key)
+					w.hint(parseHint(key, m.Payload))
 				}
 			case *redis.Pong:
 				// The server sends in the order in which it does things, so that all
@@ -130,13 +130,13 @@ func (w *watch) loop() {
 					next, asked = asked.Add(w.s.beat()), time.Time{}
 				}
 			case *redis.Subscription: // of another connection, made by the client
-				w.hint("")
+				w.hint(store.Hint{})
 			}
 		}
 		if lost && w.ctx.Err() == nil {
 			asked, next = time.Time{}, time.Now()
 			if w.again() {
-				w.hint("")
+				w.hint(store.Hint{})
 			}
 		}
 	}

@@ -26,7 +26,7 @@ type broken struct {
 	after    func(node store.Node, it store.Item, a *store.Answer)
 	exchange func(m *store.Memory, ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error)
 	meta     func(m *store.Memory, ctx context.Context, op store.MetaOp) ([]store.Record, error)
-	watch    func(m *store.Memory, hint func(string)) (func(), error)
+	watch    func(m *store.Memory, hint func(store.Hint)) (func(), error)
 	open     bool // Close does nothing
 }
 
@@ -58,7 +58,7 @@ func (b *broken) Meta(ctx context.Context, op store.MetaOp) ([]store.Record, err
 	return b.Memory.Meta(ctx, op)
 }
 
-func (b *broken) Watch(ctx context.Context, hint func(string)) (func(), error) {
+func (b *broken) Watch(ctx context.Context, hint func(store.Hint)) (func(), error) {
 	if b.watch != nil {
 		return b.watch(b.Memory, hint)
 	}
@@ -448,20 +448,30 @@ var controls = []struct {
 	}},
 	{check: "MetaIsChangedByOneOfMany", what: "sets", breaks: setsOnly},
 	{check: "HintsTellOfCooldowns", what: "has none", breaks: func(b *broken) {
-		b.watch = func(m *store.Memory, hint func(string)) (func(), error) { return func() {}, nil }
+		b.watch = func(m *store.Memory, hint func(store.Hint)) (func(), error) { return func() {}, nil }
 	}},
 	{check: "HintsTellOfCooldowns", what: "does not stop", breaks: func(b *broken) {
-		b.watch = func(m *store.Memory, hint func(string)) (func(), error) {
+		b.watch = func(m *store.Memory, hint func(store.Hint)) (func(), error) {
 			_, err := m.Watch(context.Background(), hint)
 			return func() {}, err
 		}
 	}},
+	{check: "HintsSayWhatAnswersSay", what: "counts on", breaks: func(b *broken) {
+		b.watch = func(m *store.Memory, hint func(store.Hint)) (func(), error) {
+			return m.Watch(context.Background(), func(h store.Hint) {
+				for i := range h.Cooldowns {
+					h.Cooldowns[i].Gen++
+				}
+				hint(h)
+			})
+		}
+	}},
 	{check: "WhatIsHeardUntilIsHeard", what: "misses one", breaks: func(b *broken) {
-		b.watch = func(m *store.Memory, hint func(string)) (func(), error) {
+		b.watch = func(m *store.Memory, hint func(store.Hint)) (func(), error) {
 			n := 0
-			return m.Watch(context.Background(), func(key string) {
+			return m.Watch(context.Background(), func(h store.Hint) {
 				if n++; n != 3 {
-					hint(key)
+					hint(h)
 				}
 			})
 		}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -253,8 +254,8 @@ func lostProbe(c *check) {
 
 func hints(c *check) {
 	var heard, wrong atomic.Int64
-	stop, err := c.Store.Watch(c.Context(), func(key string) {
-		if key == c.key || key == "" {
+	stop, err := c.Store.Watch(c.Context(), func(h store.Hint) {
+		if h.Key == c.key || h.Key == "" {
 			heard.Add(1)
 		} else {
 			wrong.Add(1)
@@ -293,6 +294,59 @@ func hints(c *check) {
 	}
 }
 
+// words looks for hints that say anything else of a word than the answer to it.
+func words(c *check) {
+	var mu sync.Mutex
+	var heard []store.Hint
+	stop, err := c.Store.Watch(c.Context(), func(h store.Hint) {
+		mu.Lock()
+		defer mu.Unlock()
+		if h.Key == c.key && len(h.Cooldowns) > 0 {
+			heard = append(heard, h)
+		}
+	})
+	if err != nil {
+		c.Fatalf("Watch: %v", err)
+	}
+	defer stop()
+	n := nodes(2)
+	c.ask(n[0], store.Item{})
+	all := make(map[uint64]store.Cooldown)
+	var epoch string
+	begun := time.Now()
+	for i := range 5 {
+		for _, scope := range []string{"", "tenant:a b:c", "tenant:"} {
+			a := c.ask(n[1], cool(scope, time.Duration(i+1)*time.Hour))
+			epoch = a.Epoch
+			for _, cd := range a.Cooldowns {
+				all[cd.Gen] = cd
+			}
+		}
+		c.ask(n[1], store.Item{Clear: []store.Cleared{{Scope: "tenant:", Gen: 1 << 50}}})
+	}
+	for sent := time.Now(); time.Since(sent) < time.Second; time.Sleep(time.Millisecond) {
+		mu.Lock()
+		n := len(heard)
+		mu.Unlock()
+		if n == 15 {
+			break
+		}
+	}
+	took := time.Since(begun)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(heard) == 0 {
+		c.Skip("the engine's hints do not say what is news")
+	}
+	for _, h := range heard {
+		for _, cd := range h.Cooldowns {
+			if is := all[cd.Gen]; h.Epoch != epoch || cd.Scope != is.Scope || cd.Left > is.Left+took || cd.Left < is.Left-took || cd.Left == 0 {
+				c.Errorf("a hint says %+v of epoch %q, and the answer %+v of %q", cd, h.Epoch, is, epoch)
+			}
+		}
+	}
+}
+
 // heardUntil looks for changes of which there was no hint, though the engine says that
 // it has heard of all until later.
 func heardUntil(c *check) {
@@ -301,8 +355,8 @@ func heardUntil(c *check) {
 		c.Skip("the engine does not know which hints it has missed")
 	}
 	var heard atomic.Int64
-	stop, err := c.Store.Watch(c.Context(), func(key string) {
-		if key == c.key || key == "" {
+	stop, err := c.Store.Watch(c.Context(), func(h store.Hint) {
+		if h.Key == c.key || h.Key == "" {
 			heard.Add(1)
 		}
 	})

@@ -136,7 +136,7 @@ func closedIs(c *check) {
 	}
 	_, e1 := c.Store.Exchange(c.Context(), store.NewNode(), []store.Item{c.next("a", store.Item{})})
 	_, e2 := c.meta(store.MetaOp{Key: c.key})
-	_, e3 := c.Store.Watch(c.Context(), func(string) {})
+	_, e3 := c.Store.Watch(c.Context(), func(store.Hint) {})
 	for _, err := range []error{e1, e2, e3} {
 		if !errors.Is(err, store.ErrClosed) || !errors.Is(err, store.ErrNotExecuted) {
 			c.Errorf("after Close: %v, want ErrClosed", err)

@@ -129,6 +129,7 @@ var checks = []struct {
 	{"MetaRefusesNonsense", metaNonsense},
 	{"MetaIsChangedByOneOfMany", metaRace},
 	{"HintsTellOfCooldowns", hints},
+	{"HintsSayWhatAnswersSay", words},
 	{"WhatIsHeardUntilIsHeard", heardUntil},
 	{"WhatIsClosedIsClosed", closedIs},
 }

@@ -27,15 +27,18 @@ end
 
 local function left(at) return max(0, at - now) end
 
-local tellcools = {}
-for s, c in pairs(cools) do
-	if theirepoch == epoch and c.gen > seen or theirepoch ~= epoch and c.till > now then
-		tellcools[#tellcools + 1] = string.format(' %d:%s %.0f %.0f', #s, s, min(LONGEST, left(c.till)), c.gen)
+-- how many cooldowns there are to tell, and each of them
+local function cooldowns(tells)
+	local all = {}
+	for s, c in pairs(cools) do
+		if tells(s, c) then all[#all + 1] = string.format(' %d:%s %.0f %.0f', #s, s, min(LONGEST, left(c.till)), c.gen) end
 	end
+	return string.format(' %.0f', #all) .. table.concat(all)
 end
-local reply = string.format('%s %s %s 0 %s %.0f %.0f %.0f %s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+
+local reply = string.format('%s %s %s 0 %s %.0f %.0f %.0f %s %s %.0f %.0f %.0f %.0f %.0f %.0f',
 	me, KEYS[1], seq, epoch, answer.granted, left(answer.valid), left(answer.again),
 	version == '' and '0' or version, asked ~= '' and asked ~= newasked and asked or '-', gen,
-	answer.probe, left(answer.probeends), answer.held, left(answer.slots), count, #tellcools) ..
-	table.concat(tellcools)
+	answer.probe, left(answer.probeends), answer.held, left(answer.slots), count) ..
+	cooldowns(function(_, c) return theirepoch == epoch and c.gen > seen or theirepoch ~= epoch and c.till > now end)
 if repeated then return reply end

@@ -58,12 +58,12 @@ local function cool()
 		local c, left, g = cools[k[1]], tonumber(k[2]), tonumber(k[3])
 		if left > 0 and (not c or c.gen < g) then
 			extend(k[1], now + min(left, LONGEST), g > gen and g or gen + 1)
-			tell = true
+			answer.said = true
 		end
 	end
 	for _, k in ipairs(saying) do
 		extend(k[1], now + min(tonumber(k[2]), LONGEST), gen + 1)
-		tell = true
+		answer.said = true
 	end
 end
 

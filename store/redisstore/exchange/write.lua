@@ -101,4 +101,7 @@ if #del > 0 then call('HDEL', KEYS[1], unpack(del)) end
 call('HSET', KEYS[1], unpack(set))
 call('PEXPIRE', KEYS[1], str(ceil(lives / 1000)))
 if tell then redis.pcall('PUBLISH', KEYS[1], '') end
+if answer.said then -- that alone needs no asking
+	redis.pcall('PUBLISH', KEYS[1], epoch .. cooldowns(function(s, c) return changedcools[s] and c.till > now end))
+end
 return reply
