@@ -212,6 +212,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	// Else somebody has joined meanwhile, who wants to hear all, and is not to hear of what was
 	// cleared since: of that he is told nothing more.
 	asked := it.Epoch == c.epoch && it.Seen == c.seen
+	heard := c.heard // with which our own words are not counted
 	if asked {
 		c.epoch, c.seen, c.heard = a.Epoch, a.Gen, a.Gen
 	} else {
@@ -231,12 +232,8 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		}
 	}
 	was := c.frozen(now)
-	if c.probe = a.Probe; c.probe != ProbeYours {
-		c.probing = false
-	}
-	c.probeEnds = sent + int64(a.ProbeFor)
-	if c.probe == ProbeCooling || c.probe == ProbeOther {
-		c.probeEnds = now + int64(a.ProbeFor) // who waits for it counts from when he heard
+	if c.hintedTo <= a.Gen || c.probe != ProbeCooling { // else it is from before what a hint said
+		c.returns(a, sent, now)
 	}
 	if end := sent + int64(a.ValidFor); a.Granted > 0 && end > now {
 		c.stale, c.usedEnd = c.open, never
@@ -271,7 +268,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	}
 	if c.member != nil {
 		if asked {
-			c.member.hear(it, a, sentAt)
+			c.member.hear(it, a, sentAt, heard)
 			if _, ends := c.member.clear[""]; ends && c.probe == ProbeCooling { // it has not heard of that
 				c.probeEnds = min(c.probeEnds, now)
 			}
@@ -285,6 +282,17 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		after = append(after, c.wake()...)
 	}
 	return after
+}
+
+// returns takes how far the return after a cooldown is.
+func (c *cell) returns(a *Answer, sent, now int64) {
+	if c.probe = a.Probe; c.probe != ProbeYours {
+		c.probing = false
+	}
+	c.probeEnds = sent + int64(a.ProbeFor)
+	if c.probe == ProbeCooling || c.probe == ProbeOther {
+		c.probeEnds = now + int64(a.ProbeFor) // who waits for it counts from when he heard
+	}
 }
 
 // spoils is what follows a grant that had ended when it came; what logs, once, that

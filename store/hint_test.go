@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -220,4 +221,89 @@ func TestHintsThatMakeNoSenseAreHints(t *testing.T) {
 			t.Error("it hears of nothing more")
 		}
 	})
+}
+
+// What was heard by a hint is not news that comes between a word and the answer to it.
+func TestAWordAfterAHintIsItsGovernorsOwn(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		for gap := 50 * time.Millisecond; gap < time.Second; gap += 100 * time.Millisecond {
+			twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
+				a.back.Store(int64(200 * time.Millisecond))
+				time.Sleep(2 * time.Second)
+				b.Learn(throttle.Signal{Scope: tenant("other"), Delay: time.Hour})
+				time.Sleep(gap)
+				defer a.Listen(func(e event.Event) {
+					t.Errorf("%v, %v after a hint: %v by %q", sc, gap, e.Kind, e.Source)
+				}, event.Extended)()
+				a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+				time.Sleep(100 * time.Millisecond)
+				a.Clear(sc)
+				time.Sleep(3 * time.Second)
+				for name, p := range map[string]*farProcess{"it": a, "another": b} {
+					if left := p.left(sc); left > 0 {
+						t.Errorf("%v, %v after a hint: cleared while the word is on its way, %s cools for %v", sc, gap, name, left)
+					}
+				}
+			})
+		}
+	}
+}
+
+// An answer that is from before a hint lets nobody pass, also if it comes by a repetition.
+func TestAnOldAnswerEndsNoCooldownThatAHintHasTold(t *testing.T) {
+	for _, swallows := range []bool{false, true} {
+		heard := 0
+		for gap := time.Duration(0); gap < 2*time.Second; gap += 50 * time.Millisecond {
+			synctest.Test(t, func(t *testing.T) {
+				m := memory(t)
+				a := newFarProcess(t, m)
+				defer a.end()
+				var down atomic.Bool
+				s := syncer(t, store.SyncerConfig{Store: &faulty{
+					Store: m, delay: func() time.Duration { return 200 * time.Millisecond },
+					fate: func() fate { return map[bool]fate{true: swallowed}[down.Load()] },
+				}})
+				defer s.Close()
+				sh, err := s.Share(store.ShareConfig{Name: "acme", Limits: []store.Limit{{Quota: 1000, Per: time.Hour}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer sh.Close()
+				defer s.Join(&listener{})()
+				free := func() bool {
+					now := time.Now()
+					ok := sh.Wait(now, "", 1) == 0
+					if ok {
+						sh.Take(now, "", 1)
+					}
+					return ok
+				}
+				for range 300 {
+					free()
+					time.Sleep(10 * time.Millisecond)
+				}
+				down.Store(swallows)
+				for end := time.Now().Add(gap); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+					free()
+				}
+				a.Learn(throttle.Signal{Delay: 1500 * time.Millisecond})
+				synctest.Wait()
+				if free() {
+					return // it has not heard of it yet, since it has to tell of more
+				}
+				heard++
+				down.Store(false)
+				for left := a.left(throttle.Scope{}); left > 0; left = a.left(throttle.Scope{}) {
+					if free() {
+						t.Errorf("answers swallowed %v, %v later: a call passes %v before the end of what a hint has told", swallows, gap, left)
+						break
+					}
+					time.Sleep(min(left, 10*time.Millisecond))
+				}
+			})
+		}
+		if heard < 10 {
+			t.Errorf("answers swallowed %v: %d hints are heard", swallows, heard)
+		}
+	}
 }

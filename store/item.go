@@ -122,7 +122,8 @@ type Hint struct {
 
 	// Cooldowns, if there are any, are the news: words of the vendor as an Answer of that
 	// Epoch has them, each with a Gen of its own. Who knows of all before need not ask. If
-	// it is late they end as much later. A Store may do without.
+	// it is late they end as much later. Of what else has changed there is another hint.
+	// A Store may do without. They are not to be changed: others may be given the same.
 	Epoch     string
 	Cooldowns []Cooldown
 }

@@ -17,6 +17,13 @@ func (l *link) ends(scope string, k *cooling) {
 	l.clear[scope] = gen
 }
 
+// speaksOf reports whether there is anything to say of scope.
+func (l *link) speaksOf(scope string) bool {
+	_, tells := l.tell[scope]
+	_, clears := l.clear[scope]
+	return tells || clears || l.again[scope]
+}
+
 func (l *link) toSay() bool { return len(l.tell) > 0 || len(l.clear) > 0 || len(l.again) > 0 }
 
 // tellAgain has the store told what is known of: it has lost it. What was cleared before may
@@ -91,19 +98,19 @@ func (l *link) unsaid(it *Item, begun int64) {
 }
 
 // hint takes what a hint says of words that are newer than the last answer, and reports
-// whether it has taken all. Of a scope of which this process has said something, and is not
-// answered, only the answer tells what of it is new.
+// whether it has taken all. Of a scope of which this process has something to say, or has said
+// it and is not answered, only the answer tells what of it is new: a Clear may come between.
 func (l *link) hint(h *Hint) (all bool) {
 	c := l.c
 	all = true
 	for _, cd := range h.Cooldowns {
 		if cd.Gen <= c.seen || cd.Left <= 0 || cd.Left > MaxCool || len(cd.Scope) > maxScope ||
-			c.pending != nil && c.pending.speaksOf(cd.Scope) {
+			l.speaksOf(cd.Scope) || c.pending != nil && c.pending.speaksOf(cd.Scope) {
 			all = false
 			continue
 		}
 		before := l.of(cd.Scope).until
-		l.hear(&Item{Epoch: h.Epoch, Seen: c.seen}, &Answer{Epoch: h.Epoch, Gen: cd.Gen, Cooldowns: []Cooldown{cd}}, c.s.steady())
+		l.hear(&Item{Epoch: h.Epoch, Seen: c.seen}, &Answer{Epoch: h.Epoch, Gen: cd.Gen, Cooldowns: []Cooldown{cd}}, c.s.steady(), 0)
 		if cd.Scope == "" && l.of("").until > before {
 			c.probe, c.probeEnds, c.probing = ProbeCooling, c.s.now()+int64(cd.Left), false
 		}
@@ -111,12 +118,13 @@ func (l *link) hint(h *Hint) (all bool) {
 	return all
 }
 
-// hear takes what the store says in answer to it, which was sent at sent.
-func (l *link) hear(it *Item, a *Answer, sent int64) {
+// hear takes what the store says in answer to it, which was sent at sent. Of what others said
+// up to the Gen heard it has been told by hints.
+func (l *link) hear(it *Item, a *Answer, sent int64, heard uint64) {
 	now := l.c.s.steady()
 	slack := now - sent + int64(time.Millisecond) // what we told comes back a round trip later
 	// Each word of ours has a Gen. If others have said something meanwhile, there are more.
-	plain, ours := it.Epoch == a.Epoch && len(it.Known)+len(it.Clear) == 0, it.Seen+uint64(len(it.Cool))
+	plain, ours := it.Epoch == a.Epoch && len(it.Known)+len(it.Clear) == 0, max(it.Seen, heard)+uint64(len(it.Cool))
 	alone, others := plain && a.Gen == ours, plain && a.Gen > ours
 	for _, cd := range a.Cooldowns {
 		k := l.of(cd.Scope)

@@ -272,7 +272,7 @@ func (c *cell) hint(h *Hint) {
 		if all {
 			c.heard = gen
 		}
-		if c.busy { // the answer may know of it, or be from before
+		if c.pending != nil { // the answer may know of it, or be from before
 			c.hintedTo = max(c.hintedTo, gen)
 		}
 		if all || c.busy {
@@ -283,8 +283,11 @@ func (c *cell) hint(h *Hint) {
 	c.s.plan(c, c.soon(c.s.now()))
 }
 
-// hintsAnswered is what follows when an exchange is over in which there were hints.
+// hintsAnswered is what follows an answer in whose exchange there were hints.
 func (c *cell) hintsAnswered() {
+	if c.pending != nil { // the next may be the one of before
+		return
+	}
 	if c.hintedTo > c.seen {
 		c.hinted = true
 	}

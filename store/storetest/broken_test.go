@@ -459,6 +459,7 @@ var controls = []struct {
 	{check: "HintsSayWhatAnswersSay", what: "counts on", breaks: func(b *broken) {
 		b.watch = func(m *store.Memory, hint func(store.Hint)) (func(), error) {
 			return m.Watch(context.Background(), func(h store.Hint) {
+				h.Cooldowns = slices.Clone(h.Cooldowns)
 				for i := range h.Cooldowns {
 					h.Cooldowns[i].Gen++
 				}
