@@ -17,7 +17,8 @@ type cell struct {
 	idx      int    // in Syncer.due, from 1; 0: not there
 	busy     bool   // an exchange is under way
 	hinted   bool   // something happened meanwhile
-	hintedTo uint64 // up to this Gen, while busy
+	hintedTo uint64 // up to this Gen, since the pending item was sent
+	hostTo   uint64 // and by that of the host's cooldown
 	told     bool   // the store knows of us
 	met      bool   // and has said what it knows of; for a governor that has joined, since then
 	pending  *Item  // sent, and perhaps executed

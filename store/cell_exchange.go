@@ -232,7 +232,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		}
 	}
 	was := c.frozen(now)
-	if c.hintedTo <= a.Gen || c.probe != ProbeCooling { // else it is from before what a hint said
+	if c.hostTo <= a.Gen || c.probe != ProbeCooling { // else it is from before what a hint said
 		c.returns(a, sent, now)
 	}
 	if end := sent + int64(a.ValidFor); a.Granted > 0 && end > now {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -259,42 +260,23 @@ func TestAnOldAnswerEndsNoCooldownThatAHintHasTold(t *testing.T) {
 				a := newFarProcess(t, m)
 				defer a.end()
 				var down atomic.Bool
-				s := syncer(t, store.SyncerConfig{Store: &faulty{
+				p := newSharer(t, &faulty{
 					Store: m, delay: func() time.Duration { return 200 * time.Millisecond },
 					fate: func() fate { return map[bool]fate{true: swallowed}[down.Load()] },
-				}})
-				defer s.Close()
-				sh, err := s.Share(store.ShareConfig{Name: "acme", Limits: []store.Limit{{Quota: 1000, Per: time.Hour}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer sh.Close()
-				defer s.Join(&listener{})()
-				free := func() bool {
-					now := time.Now()
-					ok := sh.Wait(now, "", 1) == 0
-					if ok {
-						sh.Take(now, "", 1)
-					}
-					return ok
-				}
-				for range 300 {
-					free()
-					time.Sleep(10 * time.Millisecond)
-				}
+				})
+				defer p.end()
+				p.use(3 * time.Second)
 				down.Store(swallows)
-				for end := time.Now().Add(gap); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-					free()
-				}
+				p.use(gap)
 				a.Learn(throttle.Signal{Delay: 1500 * time.Millisecond})
 				synctest.Wait()
-				if free() {
+				if p.free() {
 					return // it has not heard of it yet, since it has to tell of more
 				}
 				heard++
 				down.Store(false)
 				for left := a.left(throttle.Scope{}); left > 0; left = a.left(throttle.Scope{}) {
-					if free() {
+					if p.free() {
 						t.Errorf("answers swallowed %v, %v later: a call passes %v before the end of what a hint has told", swallows, gap, left)
 						break
 					}
@@ -305,5 +287,148 @@ func TestAnOldAnswerEndsNoCooldownThatAHintHasTold(t *testing.T) {
 		if heard < 10 {
 			t.Errorf("answers swallowed %v: %d hints are heard", swallows, heard)
 		}
+	}
+}
+
+// Words about tenants that come one after the other hold up nobody after the cooldown of the
+// host: neither the probe nor what follows it.
+func TestHintsOfOthersDoNotHoldUpTheReturn(t *testing.T) {
+	for _, every := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 70 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			a := newFarProcess(t, m)
+			defer a.end()
+			p := newSharer(t, &faulty{Store: m, delay: func() time.Duration { return 100 * time.Millisecond }})
+			defer p.end()
+			p.use(3 * time.Second)
+			a.Learn(throttle.Signal{Delay: 2 * time.Second})
+			time.Sleep(time.Second)
+			for i := range 300 {
+				a.Learn(throttle.Signal{Scope: tenant(fmt.Sprint(i % 50)), Delay: time.Hour + time.Duration(i)*time.Second})
+				if time.Sleep(every); a.left(throttle.Scope{}) > 0 {
+					continue
+				}
+				if p.free() {
+					return
+				}
+			}
+			t.Errorf("words each %v: no call passes after the end of the cooldown", every)
+		})
+	}
+}
+
+// sharer is a process that uses permits as something of the user's own might.
+type sharer struct {
+	s     *store.Syncer
+	sh    *store.Share
+	leave func()
+}
+
+func newSharer(t *testing.T, over store.Store) *sharer {
+	t.Helper()
+	p := &sharer{s: syncer(t, store.SyncerConfig{Store: over})}
+	sh, err := p.s.Share(store.ShareConfig{Name: "acme", Limits: []store.Limit{{Quota: 1000, Per: time.Hour}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.sh, p.leave = sh, p.s.Join(&listener{})
+	return p
+}
+
+// free takes a permit, if there is one.
+func (p *sharer) free() bool {
+	now := time.Now()
+	ok := p.sh.Wait(now, "", 1) == 0
+	if ok {
+		p.sh.Take(now, "", 1)
+		p.sh.Settle(now, "", 1, 1)
+	}
+	return ok
+}
+
+// use takes some for so long.
+func (p *sharer) use(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		p.free()
+	}
+}
+
+func (p *sharer) end() {
+	p.leave()
+	p.sh.Close()
+	p.s.Close()
+}
+
+// The answer that tells of a clear is on its way when the next, shorter word is hinted at.
+func TestAHintHidesNoClear(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		for gap := 10 * time.Millisecond; gap < time.Second; gap += 20 * time.Millisecond {
+			twoFarProcesses(t, func(t *testing.T, m *store.Memory, a, b *farProcess) {
+				b.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+				time.Sleep(3 * time.Second)
+				a.back.Store(int64(400 * time.Millisecond))
+				time.Sleep(2*time.Second + 3*time.Millisecond)
+				b.Clear(sc)
+				time.Sleep(gap)
+				b.Learn(throttle.Signal{Scope: sc, Delay: time.Minute})
+				time.Sleep(5 * time.Second)
+				if left := a.left(sc); left < 50*time.Second || left > time.Minute {
+					t.Errorf("%v: of a minute, %v after an hour was cleared, %v are left", sc, gap, left)
+				}
+			})
+		}
+	}
+}
+
+// firstWordLost loses the first request that says what cools, and is slow to answer the next.
+type firstWordLost struct {
+	store.Store
+	on    atomic.Bool
+	words atomic.Int32
+}
+
+func (s *firstWordLost) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	slow := false
+	if s.on.Load() && slices.ContainsFunc(items, func(it store.Item) bool { return len(it.Cool) > 0 }) {
+		switch s.words.Add(1) {
+		case 1:
+			time.Sleep(300 * time.Millisecond)
+			return nil, errNetwork
+		case 2:
+			slow = true
+		}
+	}
+	as, err := s.Store.Exchange(ctx, node, items)
+	if slow {
+		time.Sleep(800 * time.Millisecond)
+	}
+	return as, err
+}
+
+// Of two words that are repeated one is over by then: another's is not taken for it.
+func TestAWordThatIsOverHidesNoOther(t *testing.T) {
+	for _, sc := range scopesThatCool {
+		twoFarProcesses(t, func(t *testing.T, m *store.Memory, _, b *farProcess) {
+			first := &firstWordLost{Store: m}
+			s := syncer(t, store.SyncerConfig{Store: first})
+			defer s.Close()
+			g := join(t, s)
+			defer g.Close()
+			time.Sleep(3 * time.Second)
+			first.on.Store(true)
+			g.Learn(throttle.Signal{Scope: tenant("short"), Delay: 100 * time.Millisecond})
+			g.Learn(throttle.Signal{Scope: sc, Delay: time.Minute})
+			time.Sleep(50 * time.Millisecond)
+			b.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
+			time.Sleep(450 * time.Millisecond)
+			if left := coolsFor(g, sc); left > time.Minute {
+				t.Errorf("%v: it has heard of the hour at once: the test says nothing", sc)
+			}
+			g.Clear(sc)
+			time.Sleep(5 * time.Second)
+			if left := b.left(sc); left < 59*time.Minute {
+				t.Errorf("%v: of another's hour %v are left after a clear of who had not heard of it", sc, left)
+			}
+		})
 	}
 }

@@ -110,9 +110,14 @@ func (l *link) hint(h *Hint) (all bool) {
 			continue
 		}
 		before := l.of(cd.Scope).until
+		if c.s.steady()+int64(cd.Left) < before-int64(time.Second) {
+			all = false // what is known was cleared before: an answer tells of that, and may be on its way
+			continue
+		}
 		l.hear(&Item{Epoch: h.Epoch, Seen: c.seen}, &Answer{Epoch: h.Epoch, Gen: cd.Gen, Cooldowns: []Cooldown{cd}}, c.s.steady(), 0)
 		if cd.Scope == "" && l.of("").until > before {
 			c.probe, c.probeEnds, c.probing = ProbeCooling, c.s.now()+int64(cd.Left), false
+			c.hostTo = cd.Gen
 		}
 	}
 	return all
@@ -123,9 +128,16 @@ func (l *link) hint(h *Hint) (all bool) {
 func (l *link) hear(it *Item, a *Answer, sent int64, heard uint64) {
 	now := l.c.s.steady()
 	slack := now - sent + int64(time.Millisecond) // what we told comes back a round trip later
-	// Each word of ours has a Gen. If others have said something meanwhile, there are more.
+	// Each word of ours has a Gen. If others have said something meanwhile, there are more. One
+	// that was over when the item was repeated may have none.
 	plain, ours := it.Epoch == a.Epoch && len(it.Known)+len(it.Clear) == 0, max(it.Seen, heard)+uint64(len(it.Cool))
-	alone, others := plain && a.Gen == ours, plain && a.Gen > ours
+	over := uint64(0)
+	for _, cool := range it.Cool {
+		if int64(cool.For) <= now-sent {
+			over++
+		}
+	}
+	alone, others := plain && over == 0 && a.Gen == ours, plain && a.Gen > ours-over
 	for _, cd := range a.Cooldowns {
 		k := l.of(cd.Scope)
 		if !k.old && cd.Gen < k.gen {

@@ -105,5 +105,5 @@ func (c *cell) hintsAnswered() {
 	if c.hintedTo > c.seen {
 		c.hinted = true
 	}
-	c.hintedTo = 0
+	c.hintedTo, c.hostTo = 0, 0
 }
