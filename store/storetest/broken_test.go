@@ -322,6 +322,14 @@ var controls = []struct {
 			}
 		}
 	}},
+	{check: "AScopeMayBeAnyBytes", what: "ends it with a NUL", breaks: func(b *broken) {
+		b.after = func(_ store.Node, _ store.Item, a *store.Answer) {
+			a.Cooldowns = slices.Clone(a.Cooldowns)
+			for i := range a.Cooldowns {
+				a.Cooldowns[i].Scope, _, _ = strings.Cut(a.Cooldowns[i].Scope, "\x00")
+			}
+		}
+	}},
 	{check: "ClearEndsACooldown", what: "lets them go on", breaks: func(b *broken) {
 		b.before = func(_ *store.Node, it *store.Item) { it.Clear = nil }
 	}},

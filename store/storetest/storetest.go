@@ -114,6 +114,7 @@ var checks = []struct {
 	{"WhatIsBroughtBackIsToldToAll", broughtBackIsTold},
 	{"OneNodeProbes", oneProbes},
 	{"AProbeThatIsGoneIsFreed", lostProbe},
+	{"AScopeMayBeAnyBytes", anyScope},
 	{"SlotsAreNeverMoreThanTheyAre", slotsBounded},
 	{"SlotsOfTheDeadComeBack", slotsComeBack},
 	{"SlotsAreNotClaimed", slotsNotClaimed},

@@ -27,11 +27,13 @@ end
 
 local function left(at) return max(0, at - now) end
 
--- how many cooldowns there are to tell, and each of them
+-- how many cooldowns there are to tell, and each of them; %s ends a text at a NUL
 local function cooldowns(tells)
 	local all = {}
 	for s, c in pairs(cools) do
-		if tells(s, c) then all[#all + 1] = string.format(' %d:%s %.0f %.0f', #s, s, min(LONGEST, left(c.till)), c.gen) end
+		if tells(s, c) then
+			all[#all + 1] = string.format(' %d:', #s) .. s .. string.format(' %.0f %.0f', min(LONGEST, left(c.till)), c.gen)
+		end
 	end
 	return string.format(' %.0f', #all) .. table.concat(all)
 end
