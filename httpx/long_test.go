@@ -138,7 +138,10 @@ func TestLongBodyOfAnAnswerThatIsNotGivenOutIsClosed(t *testing.T) {
 			time.Sleep(time.Second)
 			return resp, nil
 		})})
-		go func() { fetch(t, tr, request(t, "GET", "http://api.test/failing", "")) }()
+		go func() {
+			time.Sleep(500 * time.Millisecond) // while the other is under way
+			fetch(t, tr, request(t, "GET", "http://api.test/failing", ""))
+		}()
 		if got, err := tr.RoundTrip(request(t, "GET", "http://api.test/", "")); got != nil || !errors.Is(err, breaker.ErrOpen) {
 			t.Errorf("%v, %v", got, err)
 		}
