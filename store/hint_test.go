@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -96,60 +96,54 @@ func TestAHintThatIsMissingIsNoticed(t *testing.T) {
 	})
 }
 
-// hinted is a process that gets the hints that the test gives it.
+// hinted is a Store that gets the hints that the test gives it.
 type hinted struct {
-	store.Store
-	mu   sync.Mutex
+	slowly
 	hint func(store.Hint)
-	back atomic.Int64 // how long an answer takes
 }
 
 func (s *hinted) Watch(_ context.Context, hint func(store.Hint)) (func(), error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.hint = hint
 	return func() {}, nil
 }
 
-func (s *hinted) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
-	as, err := s.Store.Exchange(ctx, node, items)
-	time.Sleep(time.Duration(s.back.Load()))
-	return as, err
+// hintedProcess runs test in a bubble, with a process beside one that gets h's hints, and
+// whose answers take back.
+func hintedProcess(t *testing.T, test func(m *store.Memory, a *farProcess, b *governor.Plain, h *hinted, back *atomic.Int64)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		a := newFarProcess(t, m)
+		defer a.end()
+		var back atomic.Int64
+		h := &hinted{slowly: slowly{m, &back, new(atomic.Bool)}}
+		s := syncer(t, store.SyncerConfig{Store: h})
+		defer s.Close()
+		b := join(t, s)
+		defer b.Close()
+		time.Sleep(3 * time.Second)
+		test(m, a, b, h, &back)
+	})
 }
 
-// aHint returns what the store says of its words after seen.
-func aHint(t *testing.T, m *store.Memory, seen uint64) store.Hint {
+// aHint returns what the store says of its words.
+func aHint(t *testing.T, m *store.Memory) store.Hint {
+	t.Helper()
 	key := store.KeyFor("acme", throttle.Scope{}.String())
 	as, err := m.Exchange(t.Context(), store.NewNode(), []store.Item{{Key: key, Seq: 1}})
 	if err = errors.Join(err, as[0].Err); err != nil {
 		t.Fatal(err)
 	}
-	h := store.Hint{Key: key, Epoch: as[0].Epoch}
-	for _, cd := range as[0].Cooldowns {
-		if cd.Gen > seen {
-			h.Cooldowns = append(h.Cooldowns, cd)
-		}
-	}
-	return h
+	return store.Hint{Key: key, Epoch: as[0].Epoch, Cooldowns: as[0].Cooldowns}
 }
 
 // Hints come late, twice, and in another order, and answers may be from before.
 func TestHintsThatAreOldSayNothing(t *testing.T) {
 	for _, sc := range scopesThatCool {
-		synctest.Test(t, func(t *testing.T) {
-			m := memory(t)
-			a := newFarProcess(t, m)
-			defer a.end()
-			h := &hinted{Store: m}
-			s := syncer(t, store.SyncerConfig{Store: h})
-			defer s.Close()
-			b := join(t, s)
-			defer b.Close()
-			time.Sleep(3 * time.Second)
+		hintedProcess(t, func(m *store.Memory, a *farProcess, b *governor.Plain, h *hinted, back *atomic.Int64) {
 
 			a.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
 			synctest.Wait()
-			hour := aHint(t, m, 0)
+			hour := aHint(t, m)
 			h.hint(hour)
 			synctest.Wait()
 			if coolsFor(b, sc) != time.Hour {
@@ -171,12 +165,12 @@ func TestHintsThatAreOldSayNothing(t *testing.T) {
 
 			a.Learn(throttle.Signal{Scope: sc, Delay: time.Minute})
 			time.Sleep(3 * time.Second)
-			h.back.Store(int64(900 * time.Millisecond))
+			back.Store(int64(900 * time.Millisecond))
 			a.Clear(sc)
 			time.Sleep(1500 * time.Millisecond) // an exchange that heard of the clear has been executed
 			a.Learn(throttle.Signal{Scope: sc, Delay: 2 * time.Minute})
 			synctest.Wait()
-			h.hint(aHint(t, m, 0))
+			h.hint(aHint(t, m))
 			for range 20 {
 				if time.Sleep(100 * time.Millisecond); coolsFor(b, sc) < 115*time.Second {
 					t.Fatalf("%v: of two minutes %v are left: an answer from before has ended them", sc, coolsFor(b, sc))
@@ -188,19 +182,10 @@ func TestHintsThatAreOldSayNothing(t *testing.T) {
 
 // What makes no sense, or is of another epoch, is a hint at most.
 func TestHintsThatMakeNoSenseAreHints(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := memory(t)
-		a := newFarProcess(t, m)
-		defer a.end()
-		h := &hinted{Store: m}
-		s := syncer(t, store.SyncerConfig{Store: h})
-		defer s.Close()
-		b := join(t, s)
-		defer b.Close()
-		time.Sleep(3 * time.Second)
+	hintedProcess(t, func(m *store.Memory, a *farProcess, b *governor.Plain, h *hinted, _ *atomic.Int64) {
 		a.Learn(throttle.Signal{Scope: tenant("a"), Delay: time.Hour})
 		time.Sleep(3 * time.Second)
-		ok := aHint(t, m, 0)
+		ok := aHint(t, m)
 		for i, bad := range []store.Cooldown{
 			{Scope: "tenant:b", Left: -1, Gen: 1 << 40},
 			{Scope: "tenant:b", Left: 0, Gen: 1 << 40},

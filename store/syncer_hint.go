@@ -82,6 +82,7 @@ func (c *cell) hint(h *Hint) {
 		if gen <= c.heard {
 			return
 		}
+		// Each has a Gen of its own: if there are fewer than Gens since, a hint is missing.
 		all := c.member != nil && c.member.hint(h) && gen-c.heard == uint64(len(h.Cooldowns))
 		if all {
 			c.heard = gen
