@@ -17,16 +17,17 @@ func (h *History) Unleased(grace time.Duration) map[string][]int64 {
 	for i := range rs {
 		all[i] = &rs[i]
 	}
-	// What was there when a call looked is its own first: what grace lends to a call that
-	// had another permit would be lacking to one that had this.
-	left := unmatched(all, 0)
+	// What had come when a call looked is its own first: what is lent, while it is on its way
+	// and by grace, to a call that had another permit would be lacking to one that had this,
+	// which comes later than the other.
+	left := unmatched(all, func(g *Record) int64 { return g.At })
 	for _, r := range all {
 		if r.Kind == Grant && r.Quota > 0 {
 			left = append(left, r)
 		}
 	}
 	unleased := make(map[string][]int64)
-	for _, r := range unmatched(left, grace) {
+	for _, r := range unmatched(left, func(g *Record) int64 { return g.Sent - int64(grace) }) {
 		unleased[r.Node] = append(unleased[r.Node], r.taken())
 	}
 	return unleased
@@ -36,11 +37,11 @@ func (h *History) Unleased(grace time.Duration) map[string][]int64 {
 func (r *Record) taken() int64 { return cmp.Or(r.Taken, r.At) }
 
 // unmatched uses up grants for calls, what ends first before others, and returns the calls
-// for which there are none.
-func unmatched(rs []*Record, grace time.Duration) (without []*Record) {
+// for which there are none. A grant is good from on.
+func unmatched(rs []*Record, from func(grant *Record) int64) (without []*Record) {
 	at := func(r *Record) int64 {
 		if r.Kind == Grant {
-			return r.Sent - int64(grace)
+			return from(r)
 		}
 		return r.taken()
 	}

@@ -33,6 +33,8 @@ func TestUnleased(t *testing.T) {
 		{"had its permit after the end", []judge.Record{grant(10, 20, 2, 100), taken(200, 300)}, []int64{200}},
 		{"what ends first is used first", []judge.Record{grant(10, 20, 1, 200), grant(11, 20, 1, 100), begin(90), begin(150)}, nil},
 		{"what was there first is not lent", []judge.Record{grant(10, 20, 1, 100), begin(7), begin(30)}, []int64{7}},
+		{"nor while it is on its way", []judge.Record{grant(10, 50, 1, 100), begin(15), begin(51)}, []int64{15}},
+		{"but for one that nobody else had", []judge.Record{grant(10, 50, 1, 100), begin(15)}, nil},
 		{"without any", []judge.Record{begin(9), begin(7)}, []int64{7, 9}},
 	} {
 		h := judge.History{Records: tc.rs}
