@@ -16,7 +16,8 @@ import (
 
 // Exchange executes each item by one script on the server that has its key: in one
 // round trip for all that one server has. Those of servers that do not answer have
-// Answer.Err, if others do.
+// Answer.Err, if others do. Of one server, exchanges of one item each that come while four
+// are under way wait for the end of one of these, and share a round trip.
 func (s *Store) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
 	if err := store.CheckExchange(node, items); err != nil {
 		return nil, err
@@ -48,28 +49,47 @@ func (s *Store) Exchange(ctx context.Context, node store.Node, items []store.Ite
 func (s *Store) eval(ctx context.Context, sc *script, cmds []*redis.StringCmd) {
 	s.process(ctx, cmds)
 	var again []*redis.StringCmd
-	for _, c := range cmds {
+	var at []int // in cmds
+	for i, c := range cmds {
 		if err := c.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 			c.Args()[0], c.Args()[1] = "eval", sc.text
 			c.SetErr(nil)
-			again = append(again, c)
+			again, at = append(again, c), append(at, i)
 		}
 	}
 	if len(again) > 0 {
 		s.process(ctx, again)
+		for i, c := range again {
+			cmds[at[i]] = c
+		}
 	}
 }
 
+// process executes cmds in one pipeline. One that it had to give up it replaces.
 func (s *Store) process(ctx context.Context, cmds []*redis.StringCmd) {
-	if len(cmds) == 1 {
-		s.client.Process(ctx, cmds[0]) // the error is the command's
-		return
+	switch {
+	case len(cmds) > 1:
+		s.pipeline(ctx, cmds)
+	case !s.one:
+		s.command(ctx, cmds[0])
+	default:
+		if err := s.batcher.do(ctx, cmds[0]); err != nil {
+			cmds[0] = redis.NewStringCmd(ctx)
+			cmds[0].SetErr(err)
+		}
 	}
+}
+
+func (s *Store) command(ctx context.Context, cmd *redis.StringCmd) {
+	s.client.Process(ctx, cmd) // the error is the command's
+}
+
+func (s *Store) pipeline(ctx context.Context, cmds []*redis.StringCmd) {
 	p := s.client.Pipeline()
 	for _, c := range cmds {
 		p.Process(ctx, c)
 	}
-	p.Exec(ctx)
+	p.Exec(ctx) // the errors are the commands'
 }
 
 // answers reads the replies. An error is about all items.

@@ -26,13 +26,15 @@ type Store struct {
 	client  redis.UniversalClient
 	conns   conns
 	once    bool         // the client sends a command once
-	alone   bool         // there is one server, of which the subscriptions are, too
-	follows bool         // commands go to one server at a time, which another may replace
+	one     bool         // commands go to one server at a time
+	alone   bool         // it is always the same, of which the subscriptions are, too
+	follows bool         // another may replace it
 	script  *script      // exchangeScript, but in tests
 	strange atomic.Int64 // replies that made no sense
 	unbound sync.Once    // it was told that nothing bounds a split brain
 
-	work sync.WaitGroup // what Close waits for
+	batcher batcher
+	work    sync.WaitGroup // what Close waits for
 
 	// mu guards what follows. Nothing is called under it.
 	mu       sync.Mutex
@@ -56,8 +58,9 @@ func New(cfg Config) (*Store, error) {
 	if s.client == nil {
 		s.client, s.once, s.alone = s.cfg.connect(s.conns.dial), !cfg.Cluster, !cfg.Cluster && cfg.Master == ""
 	}
-	_, one := s.client.(*redis.Client)
-	s.follows = one && !s.alone
+	_, s.one = s.client.(*redis.Client)
+	s.follows = s.one && !s.alone
+	s.batcher.one, s.batcher.all, s.batcher.work = s.command, s.pipeline, &s.work
 	return s, nil
 }
 

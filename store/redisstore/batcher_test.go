@@ -1,0 +1,306 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+	"github.com/redis/go-redis/v9"
+)
+
+// line is a server of a batcher that takes a second for what comes together, and replies
+// to each command with its own argument.
+type line struct {
+	*batcher
+	work  sync.WaitGroup
+	mu    sync.Mutex
+	went  []string // what went together
+	under int      // batches that are under way
+	most  int
+}
+
+func newLine() *line {
+	l := &line{}
+	l.batcher = &batcher{work: &l.work, all: l.reply, one: func(ctx context.Context, cmd *redis.StringCmd) {
+		l.reply(ctx, []*redis.StringCmd{cmd})
+	}}
+	return l
+}
+
+func (l *line) reply(ctx context.Context, cmds []*redis.StringCmd) {
+	var names []string
+	for _, c := range cmds {
+		names = append(names, c.Args()[0].(string))
+	}
+	l.mu.Lock()
+	l.went = append(l.went, strings.Join(names, " "))
+	l.under++
+	l.most = max(l.most, l.under)
+	l.mu.Unlock()
+	select {
+	case <-time.After(time.Second):
+		for i, c := range cmds {
+			c.SetVal(names[i])
+		}
+	case <-ctx.Done():
+		for _, c := range cmds {
+			c.SetErr(ctx.Err())
+		}
+	}
+	l.mu.Lock()
+	l.under--
+	l.mu.Unlock()
+}
+
+// call returns the reply to a command of that name, or the error.
+func (l *line) call(ctx context.Context, name string) string {
+	l.work.Add(1)
+	defer l.work.Done()
+	cmd := redis.NewStringCmd(ctx, name)
+	if err := l.do(ctx, cmd); err != nil {
+		if errors.Is(err, store.ErrNotExecuted) && errors.Is(err, ctx.Err()) {
+			return "not sent"
+		}
+		return "gave up: " + err.Error()
+	}
+	v, err := cmd.Result()
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return v
+}
+
+// calls makes one call after the other, a to z, with as long as each has, and returns the
+// replies with the time at which they came. 0 is for ever.
+func (l *line) calls(ctx context.Context, each ...time.Duration) []string {
+	begin, replies := time.Now(), make([]string, len(each))
+	var all sync.WaitGroup
+	for i, d := range each {
+		all.Go(func() {
+			ctx := ctx
+			if d > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, d)
+				defer cancel()
+			}
+			reply := l.call(ctx, string(rune('a'+i)))
+			replies[i] = fmt.Sprint(reply, " ", time.Since(begin))
+		})
+		synctest.Wait()
+	}
+	all.Wait()
+	l.work.Wait()
+	return replies
+}
+
+func (l *line) rests(t *testing.T) {
+	t.Helper()
+	if l.lanes != 0 || len(l.waiting) != 0 {
+		t.Errorf("%d lanes are in use, %d wait, when nobody is left", l.lanes, len(l.waiting))
+	}
+}
+
+func same(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestWhatComesWhileFourAreUnderWayGoesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine()
+		got := l.calls(t.Context(), 0, 0, 0, 0, 0, 0, 0)
+		same(t, got, "a 1s", "b 1s", "c 1s", "d 1s", "e 2s", "f 2s", "g 2s")
+		same(t, l.went, "a", "b", "c", "d", "e f g")
+		l.rests(t)
+	})
+}
+
+func TestNotAllThatWaitGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine()
+		var all sync.WaitGroup
+		for i := range mostLanes + mostTogether + 2 {
+			all.Go(func() { l.call(t.Context(), strconv.Itoa(i)) })
+			synctest.Wait()
+		}
+		all.Wait()
+		l.work.Wait()
+		var sizes []int
+		for _, batch := range l.went {
+			sizes = append(sizes, strings.Count(batch, " ")+1)
+		}
+		slices.Sort(sizes)
+		if want := []int{1, 1, 1, 1, 2, mostTogether}; !slices.Equal(sizes, want) {
+			t.Errorf("%d go together, want %d", sizes, want)
+		}
+		l.rests(t)
+	})
+}
+
+func TestWhoGivesUpWhileHeWaitsIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine()
+		got := l.calls(t.Context(), 0, 0, 0, 0, 0, time.Second/2, 0)
+		same(t, got, "a 1s", "b 1s", "c 1s", "d 1s", "e 2s", "not sent 500ms", "g 2s")
+		same(t, l.went, "a", "b", "c", "d", "e g")
+		l.rests(t)
+	})
+}
+
+func TestWhoGivesUpOnTheWayHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine()
+		got := l.calls(t.Context(), 0, 0, 0, 0, 3*time.Second/2, 5*time.Second/2)
+		same(t, got, "a 1s", "b 1s", "c 1s", "d 1s", "gave up: context deadline exceeded 1.5s", "f 2s")
+		same(t, l.went, "a", "b", "c", "d", "e f")
+		l.rests(t)
+	})
+}
+
+func TestABatchLastsAsLongAsTheLastOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine()
+		got := l.calls(t.Context(), 0, 0, 0, 0, 1400*time.Millisecond, 1600*time.Millisecond)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.under != 0 {
+			t.Error("a batch goes on that nobody waits for")
+		}
+		if got[4] != "gave up: context deadline exceeded 1.4s" || !strings.HasSuffix(got[5], "context deadline exceeded 1.6s") {
+			t.Errorf("%q, want an end after 1.4s and 1.6s", got[4:])
+		}
+		l.rests(t)
+	})
+}
+
+func TestALaneThatDoesNotAnswerHoldsUpOnlyWhatItHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine()
+		reply, hangs := l.one, true
+		l.one = func(ctx context.Context, cmd *redis.StringCmd) {
+			if hangs {
+				hangs = false
+				<-ctx.Done()
+				cmd.SetErr(ctx.Err())
+				return
+			}
+			reply(ctx, cmd)
+		}
+		got := l.calls(t.Context(), time.Minute, 0, 0, 0, 0, 0)
+		same(t, got, "error: context deadline exceeded 1m0s", "b 1s", "c 1s", "d 1s", "e 2s", "f 2s")
+		l.rests(t)
+	})
+}
+
+func TestALaneComesBackAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine()
+		reply := l.one
+		l.one = func(context.Context, *redis.StringCmd) { panic("a hook") }
+		for range 2 * mostLanes {
+			func() {
+				defer func() { recover() }()
+				l.call(t.Context(), "x")
+			}()
+		}
+		l.one = reply
+		same(t, l.calls(t.Context(), 0), "a 1s")
+		l.rests(t)
+	})
+}
+
+// Whatever ends when: each command is sent at most once, in time, and has its own reply.
+func TestRandomCallsHaveTheirOwnReplies(t *testing.T) {
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			l, random := newLine(), rand.New(rand.NewPCG(seed, 7))
+			var all sync.WaitGroup
+			var sent, unsent, replied atomic.Int64
+			for i := range 60 {
+				begin, lasts := time.Duration(random.IntN(9000))*time.Millisecond, time.Duration(random.IntN(4000))*time.Millisecond
+				all.Go(func() {
+					time.Sleep(begin)
+					ctx := t.Context()
+					if i%3 > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, lasts)
+						defer cancel()
+					}
+					at, name := time.Now(), strconv.Itoa(i)
+					switch reply := l.call(ctx, name); {
+					case reply == name:
+						replied.Add(1)
+					case strings.HasPrefix(reply, "not sent"):
+						unsent.Add(1)
+					case !strings.Contains(reply, "deadline"):
+						t.Errorf("seed %d: %s has the reply %q", seed, name, reply)
+					}
+					if took := time.Since(at); i%3 > 0 && took > lasts || took > 2*time.Second {
+						t.Errorf("seed %d: %s took %v, and had %v", seed, name, took, lasts)
+					}
+				})
+			}
+			all.Wait()
+			l.work.Wait()
+			seen := make(map[string]bool)
+			for _, batch := range l.went {
+				for name := range strings.FieldsSeq(batch) {
+					if seen[name] {
+						t.Errorf("seed %d: %s is sent twice", seed, name)
+					}
+					seen[name] = true
+					sent.Add(1)
+				}
+			}
+			if sent.Load()+unsent.Load() != 60 || replied.Load() == 0 || l.most > mostLanes {
+				t.Errorf("seed %d: %d of 60 are sent, %d not, %d replied to, %d batches at once", seed, sent.Load(), unsent.Load(), replied.Load(), l.most)
+			}
+			l.rests(t)
+		})
+	}
+}
+
+// What goes together is charged as what goes alone, and reads its own answer.
+func TestExchangesThatGoTogetherAreAnsweredEach(t *testing.T) {
+	t.Parallel()
+	s, _ := one(t)
+	const nodes, rounds = 32, 50
+	limits := []store.Limit{{Kind: store.Window, Quota: 1e6, Per: 24 * time.Hour}}
+	var granted atomic.Int64
+	var all sync.WaitGroup
+	for i := range nodes {
+		all.Go(func() {
+			node, it := store.NewNode(), store.Item{Key: "key" + strconv.Itoa(i%4), Limits: limits, Version: 1, Want: 1}
+			for range rounds {
+				it.Seq++
+				answers, err := s.Exchange(t.Context(), node, []store.Item{it})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				a := answers[0]
+				if a.Node != node || a.Key != it.Key || a.Seq != it.Seq {
+					t.Errorf("another's answer: %+v", a)
+				}
+				granted.Add(a.Granted)
+				it.Epoch, it.Seen = a.Epoch, a.Gen
+			}
+		})
+	}
+	all.Wait()
+	if granted.Load() != nodes*rounds {
+		t.Errorf("%d granted, want %d", granted.Load(), nodes*rounds)
+	}
+}
