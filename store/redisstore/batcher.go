@@ -15,13 +15,14 @@ import (
 // would only keep processors busy with reading and writing, those that come wait until
 // one of these has its reply, and then go together: they are written at once, and read
 // at once. That takes a third less of the time of a process with much to exchange, and
-// of its server's. Who comes alone does not wait.
+// of its server's. Who comes alone does not wait, and who has waited for patience, since
+// what is under way hangs, or has a long way, goes alone.
 type batcher struct {
 	one  func(ctx context.Context, cmd *redis.StringCmd)    // returns when it has its reply, or error
 	all  func(ctx context.Context, cmds []*redis.StringCmd) // returns when each of them has
 	work *sync.WaitGroup                                    // counts batches, beside what calls do
 
-	spare sync.Pool // of waiters that saw their done
+	spare sync.Pool // of waiters that are in no batch any more
 
 	mu      sync.Mutex
 	lanes   int       // in use. Somebody waits only while that is mostLanes
@@ -29,8 +30,9 @@ type batcher struct {
 }
 
 const (
-	mostLanes    = 4  // one that does not answer holds up no more than what it has
+	mostLanes    = 4
 	mostTogether = 64 // the first of them is not to wait for long
+	patience     = 5 * time.Millisecond
 )
 
 // waiter is a command that waits, and then goes with others.
@@ -38,55 +40,95 @@ type waiter struct {
 	ctx   context.Context
 	cmd   *redis.StringCmd
 	taken bool          // it goes now; guarded by batcher.mu
-	done  chan struct{} // of one; gets a value when cmd has its reply
+	done  chan struct{} // of one; gets a value when cmd has its reply, of which taken was set
+	late  *time.Timer   // of patience
 }
 
 // do sends cmd, and returns nil when it has its reply, or error. It returns an error when
 // ctx ends before that, which matches store.ErrNotExecuted if nothing was sent; then cmd is
 // not to be looked at, as the reply may still come.
+//
+// Where ctx is cancelled while cmd is under way, do returns no sooner than without
+// others: when there is a reply, or the deadline has passed. So what follows a cancelled
+// exchange, as a good-bye does, is not overtaken by it.
 func (b *batcher) do(ctx context.Context, cmd *redis.StringCmd) error {
 	b.mu.Lock()
 	if b.lanes < mostLanes {
 		b.lanes++
 		b.mu.Unlock()
-		defer b.next() // also when a hook of the client's panics
+		defer b.next() // also after a panic
 		b.one(ctx, cmd)
 		return nil
 	}
-	w, ok := b.spare.Get().(*waiter)
-	if !ok {
-		w = &waiter{done: make(chan struct{}, 1)}
-	}
-	w.ctx, w.cmd, w.taken = ctx, cmd, false
+	w := b.waiter()
+	w.ctx, w.cmd = ctx, cmd
 	b.waiting = append(b.waiting, w)
 	b.mu.Unlock()
 	select {
 	case <-w.done:
+		b.free(w)
+		return nil
+	case <-w.late.C:
 	case <-ctx.Done():
-		if err := b.leave(w); err != nil {
+	}
+	if !b.withdraw(w) {
+		if err := w.underWay(); err != nil {
 			return err
 		}
+		b.free(w)
+		return nil
 	}
-	w.ctx, w.cmd = nil, nil
-	b.spare.Put(w)
+	b.free(w)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", store.ErrNotExecuted, ctx.Err())
+	}
+	b.one(ctx, cmd)
 	return nil
 }
 
-// leave gives w up, whose context has ended, unless it has its reply.
-func (b *batcher) leave(w *waiter) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !w.taken {
-		i := slices.Index(b.waiting, w)
-		b.waiting = slices.Delete(b.waiting, i, i+1)
-		return fmt.Errorf("%w: %w", store.ErrNotExecuted, w.ctx.Err())
+// underWay waits for the reply, until the deadline. With an error w stays with its batch.
+func (w *waiter) underWay() error {
+	var over <-chan time.Time
+	if at, ok := w.ctx.Deadline(); ok {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		over = timer.C
 	}
 	select {
 	case <-w.done:
 		return nil
-	default:
-		return w.ctx.Err() // who runs it has w, for which there is no other use
+	case <-over:
+		return context.DeadlineExceeded
 	}
+}
+
+// waiter returns one, whose patience begins now.
+func (b *batcher) waiter() *waiter {
+	w, ok := b.spare.Get().(*waiter)
+	if !ok {
+		return &waiter{done: make(chan struct{}, 1), late: time.NewTimer(patience)}
+	}
+	w.late.Reset(patience)
+	return w
+}
+
+// free has w used again, which nobody knows but the caller.
+func (b *batcher) free(w *waiter) {
+	w.late.Stop()
+	w.ctx, w.cmd, w.taken = nil, nil, false
+	b.spare.Put(w)
+}
+
+// withdraw takes w out of those that wait, if it is one of them.
+func (b *batcher) withdraw(w *waiter) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w.taken {
+		return false
+	}
+	i := slices.Index(b.waiting, w)
+	b.waiting = slices.Delete(b.waiting, i, i+1)
+	return true
 }
 
 // next hands a lane on to those who wait. It is called by what work counts.

@@ -159,7 +159,8 @@ func (cfg *Config) connect(dial func(ctx context.Context, network, addr string) 
 		}
 	}
 	// RESP2, since 3 would let the server send what nobody asked for. Nothing is
-	// repeated by the client: that is up to who numbers the requests.
+	// repeated by the client: that is up to who numbers the requests. What goes together
+	// takes the connections of what goes alone, so that fewer can be dead at once.
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {
 	case cfg.Cluster:
@@ -172,12 +173,12 @@ func (cfg *Config) connect(dial func(ctx context.Context, network, addr string) 
 		return redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: cfg.Master, SentinelAddrs: cfg.Addrs, SentinelUsername: cfg.SentinelUsername, SentinelPassword: cfg.SentinelPassword,
 			Dialer: dial, CredentialsProviderContext: credentials, Username: cfg.Username,
-			Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1, DisableIdentity: true,
+			Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1, DisableIdentity: true, PipelinePoolSize: -1,
 		})
 	}
 	return redis.NewClient(&redis.Options{
 		Addr: cfg.Addrs[0], Dialer: dial, CredentialsProviderContext: credentials, Username: cfg.Username,
 		Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1,
-		DisableIdentity: true, MaintNotificationsConfig: quiet,
+		DisableIdentity: true, MaintNotificationsConfig: quiet, PipelinePoolSize: -1,
 	})
 }

@@ -16,8 +16,9 @@ import (
 
 // Exchange executes each item by one script on the server that has its key: in one
 // round trip for all that one server has. Those of servers that do not answer have
-// Answer.Err, if others do. Of one server, exchanges of one item each that come while four
-// are under way wait for the end of one of these, and share a round trip.
+// Answer.Err, if others do. Exchanges of one item each that come while four are under way
+// wait for up to 5 ms for the end of one of these, and share a round trip; not on a Cluster,
+// nor with a Config.Client.
 func (s *Store) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
 	if err := store.CheckExchange(node, items); err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (s *Store) Exchange(ctx context.Context, node store.Node, items []store.Ite
 }
 
 // eval executes cmds, each an EVALSHA of sc, in one pipeline; once more by EVAL those
-// whose server does not know the script.
+// whose server does not know the script. One that it had to give up it replaces.
 func (s *Store) eval(ctx context.Context, sc *script, cmds []*redis.StringCmd) {
 	s.process(ctx, cmds)
 	var again []*redis.StringCmd
@@ -65,12 +66,12 @@ func (s *Store) eval(ctx context.Context, sc *script, cmds []*redis.StringCmd) {
 	}
 }
 
-// process executes cmds in one pipeline. One that it had to give up it replaces.
+// process is eval, once.
 func (s *Store) process(ctx context.Context, cmds []*redis.StringCmd) {
 	switch {
 	case len(cmds) > 1:
 		s.pipeline(ctx, cmds)
-	case !s.one:
+	case !s.once: // on a Cluster one node would wait for another, and a user's client may have hooks for single commands
 		s.command(ctx, cmds[0])
 	default:
 		if err := s.batcher.do(ctx, cmds[0]); err != nil {

@@ -46,10 +46,10 @@ func (s *Store) Meta(ctx context.Context, op store.MetaOp) ([]store.Record, erro
 	if op.Do == store.Delete {
 		do = "delete"
 	}
-	cmd := redis.NewStringCmd(ctx, "evalsha", metaScript.sha, "2", metaValues, metaKeys,
-		do, op.Key, strconv.FormatUint(op.Version, 10), string(op.Value))
-	s.eval(ctx, metaScript, []*redis.StringCmd{cmd})
-	text, err := cmd.Result()
+	cmds := []*redis.StringCmd{redis.NewStringCmd(ctx, "evalsha", metaScript.sha, "2", metaValues, metaKeys,
+		do, op.Key, strconv.FormatUint(op.Version, 10), string(op.Value))}
+	s.eval(ctx, metaScript, cmds)
+	text, err := cmds[0].Result()
 	if err != nil {
 		return nil, s.failure(err)
 	}

@@ -25,10 +25,9 @@ type Store struct {
 	bound   time.Duration
 	client  redis.UniversalClient
 	conns   conns
-	once    bool         // the client sends a command once
-	one     bool         // commands go to one server at a time
-	alone   bool         // it is always the same, of which the subscriptions are, too
-	follows bool         // another may replace it
+	once    bool         // the client is our own, of one server at a time, and sends a command once
+	alone   bool         // there is one server, of which the subscriptions are, too
+	follows bool         // commands go to one server at a time, which another may replace
 	script  *script      // exchangeScript, but in tests
 	strange atomic.Int64 // replies that made no sense
 	unbound sync.Once    // it was told that nothing bounds a split brain
@@ -58,8 +57,8 @@ func New(cfg Config) (*Store, error) {
 	if s.client == nil {
 		s.client, s.once, s.alone = s.cfg.connect(s.conns.dial), !cfg.Cluster, !cfg.Cluster && cfg.Master == ""
 	}
-	_, s.one = s.client.(*redis.Client)
-	s.follows = s.one && !s.alone
+	_, one := s.client.(*redis.Client)
+	s.follows = one && !s.alone
 	s.batcher.one, s.batcher.all, s.batcher.work = s.command, s.pipeline, &s.work
 	return s, nil
 }
