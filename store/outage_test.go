@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -573,4 +574,42 @@ func TestAClearDoesNotPassByTheProbe(t *testing.T) {
 		}
 		calls.Wait()
 	})
+}
+
+// tooLate is a Store that does not get to send the next few requests in time.
+type tooLate struct {
+	store.Store
+	next atomic.Int64
+}
+
+func (l *tooLate) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	if l.next.Add(-1) >= 0 {
+		return nil, fmt.Errorf("%w: %w", store.ErrNotExecuted, context.DeadlineExceeded)
+	}
+	return l.Store.Exchange(ctx, node, items)
+}
+
+func TestWhatCouldNotBeSentInTimeIsRepeatedBeforeTheStoreIsLost(t *testing.T) {
+	for times, want := range map[int64]int64{2: 0, 3: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &tooLate{Store: memory(t)}
+			l.next.Store(times)
+			var lost atomic.Int64
+			s := syncer(t, store.SyncerConfig{Store: l, OnEvent: func(e event.Event) {
+				if e.Kind == event.StoreLost {
+					lost.Add(1)
+				}
+			}})
+			defer s.Close()
+			sh := share(t, s, store.Limit{Quota: 100, Per: time.Second})
+			sh.Wait(time.Now(), "", 1)
+			time.Sleep(3 * time.Second)
+			if wait := sh.Wait(time.Now(), "", 1); wait == limiter.Never {
+				t.Errorf("too late %d times: no permit", times)
+			}
+			if lost.Load() != want {
+				t.Errorf("too late %d times: the store was lost %d times, want %d", times, lost.Load(), want)
+			}
+		})
+	}
 }

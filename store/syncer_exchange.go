@@ -93,7 +93,8 @@ func (s *Syncer) exchange(batch []*cell, items []Item, sent, sentAt int64) {
 		if err == nil && len(answers) != len(items) {
 			err = errAnswer
 		}
-		if err == nil || s.ctx.Err() != nil || isDefinite(err) {
+		// What came too late to be sent is no word of the store's.
+		if err == nil || s.ctx.Err() != nil || isDefinite(err) && !errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
 	}
