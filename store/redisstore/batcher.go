@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -39,17 +40,24 @@ const (
 type waiter struct {
 	ctx   context.Context
 	cmd   *redis.StringCmd
-	taken bool          // it goes now; guarded by batcher.mu
-	done  chan struct{} // of one; gets a value when cmd has its reply, of which taken was set
+	batch *batch        // nil: it waits; guarded by batcher.mu
+	done  chan struct{} // of one; gets a value when cmd, which is in a batch, has its reply
 	late  *time.Timer   // of patience
+}
+
+// batch is what goes together. batcher.mu guards what may change.
+type batch struct {
+	waiters []*waiter
+	left    int                // of them, whose contexts have not ended
+	cancel  context.CancelFunc // nil until it goes
 }
 
 // do sends cmd, and returns nil when it has its reply, or error. It returns an error when
 // ctx ends before that, which matches store.ErrNotExecuted if nothing was sent; then cmd is
 // not to be looked at, as the reply may still come.
 //
-// Where ctx is cancelled while cmd is under way, do returns no sooner than without
-// others: when there is a reply, or the deadline has passed. So what follows a cancelled
+// Where ctx is cancelled while cmd is under way, do returns when there is a reply, or the
+// deadline has passed, as the client does once it has written. So what follows a cancelled
 // exchange, as a good-bye does, is not overtaken by it.
 func (b *batcher) do(ctx context.Context, cmd *redis.StringCmd) error {
 	b.mu.Lock()
@@ -72,7 +80,7 @@ func (b *batcher) do(ctx context.Context, cmd *redis.StringCmd) error {
 	case <-ctx.Done():
 	}
 	if !b.withdraw(w) {
-		if err := w.underWay(); err != nil {
+		if err := b.underWay(w); err != nil {
 			return err
 		}
 		b.free(w)
@@ -87,7 +95,13 @@ func (b *batcher) do(ctx context.Context, cmd *redis.StringCmd) error {
 }
 
 // underWay waits for the reply, until the deadline. With an error w stays with its batch.
-func (w *waiter) underWay() error {
+func (b *batcher) underWay(w *waiter) error {
+	select {
+	case <-w.done:
+		return nil
+	case <-w.ctx.Done():
+	}
+	b.giveUp(w.batch)
 	var over <-chan time.Time
 	if at, ok := w.ctx.Deadline(); ok {
 		timer := time.NewTimer(time.Until(at))
@@ -99,6 +113,16 @@ func (w *waiter) underWay() error {
 		return nil
 	case <-over:
 		return context.DeadlineExceeded
+	}
+}
+
+// giveUp notes that one context of a batch has ended. With the last the client gives it up,
+// if it has not written it yet.
+func (b *batcher) giveUp(of *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if of.left--; of.left == 0 && of.cancel != nil {
+		of.cancel()
 	}
 }
 
@@ -115,7 +139,7 @@ func (b *batcher) waiter() *waiter {
 // free has w used again, which nobody knows but the caller.
 func (b *batcher) free(w *waiter) {
 	w.late.Stop()
-	w.ctx, w.cmd, w.taken = nil, nil, false
+	w.ctx, w.cmd, w.batch = nil, nil, nil
 	b.spare.Put(w)
 }
 
@@ -123,7 +147,7 @@ func (b *batcher) free(w *waiter) {
 func (b *batcher) withdraw(w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w.taken {
+	if w.batch != nil {
 		return false
 	}
 	i := slices.Index(b.waiting, w)
@@ -140,42 +164,62 @@ func (b *batcher) next() {
 		b.lanes--
 		return
 	}
-	batch := slices.Clone(b.waiting[:n])
+	next := &batch{waiters: slices.Clone(b.waiting[:n]), left: n}
 	b.waiting = slices.Delete(b.waiting, 0, n)
-	for _, w := range batch {
-		w.taken = true
+	for _, w := range next.waiters {
+		w.batch = next
 	}
-	b.work.Go(func() { b.run(batch) })
+	b.work.Go(func() { b.run(next) })
 }
 
-// run sends what is in batch, on a goroutine of its own: a caller of do returns when his
+// errNoReply is of commands that the client left without a reply or an error.
+var errNoReply = errors.New("no reply")
+
+// run sends what is in of, on a goroutine of its own: a caller of do returns when his
 // context ends, though the others wait on.
-func (b *batcher) run(batch []*waiter) {
+func (b *batcher) run(of *batch) {
 	defer b.next()
-	ctx, cancel := longest(batch)
-	defer cancel()
-	cmds := make([]*redis.StringCmd, len(batch))
-	for i, w := range batch {
+	cmds := make([]*redis.StringCmd, len(of.waiters))
+	for i, w := range of.waiters {
 		cmds[i] = w.cmd
 	}
-	b.all(ctx, cmds)
-	for _, w := range batch {
-		w.done <- struct{}{}
+	defer func() { // also when a Config.Password ends the goroutine
+		missing(cmds, errNoReply)
+		for _, w := range of.waiters {
+			w.done <- struct{}{}
+		}
+	}()
+	ctx, cancel := of.context()
+	defer cancel()
+	b.mu.Lock()
+	if of.cancel = cancel; of.left == 0 {
+		cancel()
 	}
+	b.mu.Unlock()
+	b.all(ctx, cmds)
 }
 
-// longest returns a context that ends with the last deadline of a batch.
-func longest(batch []*waiter) (context.Context, context.CancelFunc) {
-	ctx := context.WithoutCancel(batch[0].ctx)
+// context returns one that ends with the last deadline.
+func (of *batch) context() (context.Context, context.CancelFunc) {
+	ctx := context.WithoutCancel(of.waiters[0].ctx)
 	var last time.Time
-	for _, w := range batch {
+	for _, w := range of.waiters {
 		at, ok := w.ctx.Deadline()
 		if !ok {
-			return ctx, func() {}
+			return context.WithCancel(ctx)
 		}
 		if at.After(last) {
 			last = at
 		}
 	}
 	return context.WithDeadline(ctx, last)
+}
+
+// missing sets an error for those that have neither that nor a reply, of which none is "".
+func missing(cmds []*redis.StringCmd, err error) {
+	for _, c := range cmds {
+		if c.Err() == nil && c.Val() == "" {
+			c.SetErr(err)
+		}
+	}
 }

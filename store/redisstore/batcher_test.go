@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,14 +15,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/internal/servers"
 	"github.com/flyball-go/flyball/store"
 	"github.com/redis/go-redis/v9"
 )
 
-// line is a server of a batcher that takes 2 ms for what comes together, and replies to
-// each command with its own argument.
+// line is a client of a batcher, and its server: that takes 2 ms for what comes together, and
+// replies to each command with its own argument. As go-redis does, the client looks at a
+// context until it has written, and then at its deadline.
 type line struct {
 	*batcher
+	dials time.Duration // before it writes
 	takes func() time.Duration
 	work  sync.WaitGroup
 	mu    sync.Mutex
@@ -38,6 +42,19 @@ func newLine() *line {
 }
 
 func (l *line) reply(ctx context.Context, cmds []*redis.StringCmd) {
+	fail := func(err error) {
+		for _, c := range cmds {
+			c.SetErr(err)
+		}
+	}
+	if l.dials > 0 {
+		select {
+		case <-time.After(l.dials):
+		case <-ctx.Done():
+			fail(ctx.Err())
+			return
+		}
+	}
 	var names []string
 	for _, c := range cmds {
 		names = append(names, c.Args()[0].(string))
@@ -47,14 +64,13 @@ func (l *line) reply(ctx context.Context, cmds []*redis.StringCmd) {
 	l.under++
 	takes := l.takes()
 	l.mu.Unlock()
-	select {
-	case <-time.After(takes):
+	if at, ok := ctx.Deadline(); ok && time.Until(at) < takes {
+		time.Sleep(time.Until(at))
+		fail(context.DeadlineExceeded)
+	} else {
+		time.Sleep(takes)
 		for i, c := range cmds {
 			c.SetVal(names[i])
-		}
-	case <-ctx.Done():
-		for _, c := range cmds {
-			c.SetErr(ctx.Err())
 		}
 	}
 	l.mu.Lock()
@@ -227,6 +243,43 @@ func TestWhoIsCancelledOnTheWayWaitsUntilHisDeadline(t *testing.T) {
 	})
 }
 
+func TestWhatAllHaveGivenUpIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine()
+		var others sync.WaitGroup
+		for range mostLanes {
+			others.Go(func() { l.call(t.Context(), "other") })
+		}
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		l.dials = time.Minute
+		begin := time.Now()
+		for i, cancelled := range []time.Duration{2 * time.Millisecond, 3 * time.Millisecond} {
+			others.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				time.AfterFunc(cancelled, cancel)
+				same(t, []string{fmt.Sprint(l.call(ctx, string(rune('x'+i))), " ", time.Since(begin))}, "error: context canceled 3ms")
+			})
+			synctest.Wait()
+		}
+		others.Wait()
+		l.work.Wait()
+		same(t, l.went, "other", "other", "other", "other")
+		l.rests(t)
+	})
+}
+
+func TestABatchWhoseGoroutineEndsIsAnsweredAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine()
+		l.all = func(context.Context, []*redis.StringCmd) { runtime.Goexit() }
+		got := l.calls(t.Context(), 0, 0, 0, 0, 0, 0)
+		same(t, got[4:], "error: no reply 2ms", "error: no reply 2ms")
+		l.rests(t)
+	})
+}
+
 func TestALaneComesBackAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine()
@@ -330,6 +383,21 @@ func TestExchangesThatGoTogetherAreAnsweredEach(t *testing.T) {
 	}
 }
 
+// The client leaves the commands without an error then.
+func TestExchangesWithoutAConnectionHaveItsError(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, "--requirepass", "right")
+	s := open(t, Config{Addrs: []string{r.Addr}, Password: func(context.Context) (string, error) { return "wrong", nil }})
+	node, limits := store.NewNode(), []store.Limit{{Quota: 10, Per: time.Second}}
+	_, err := s.Exchange(t.Context(), node, []store.Item{{Key: "a", Seq: 1, Limits: limits, Version: 1}, {Key: "b", Seq: 1, Limits: limits, Version: 1}})
+	if !errors.Is(err, store.ErrNotExecuted) || !strings.Contains(err.Error(), "WRONGPASS") {
+		t.Errorf("%v, want ErrNotExecuted, as the server wants another password", err)
+	}
+	if n := s.strange.Load(); n != 0 {
+		t.Errorf("%d replies make no sense, when there were none", n)
+	}
+}
+
 // A command that was given up belongs to who still sends it.
 func TestAPutThatIsGivenUpSaysSo(t *testing.T) {
 	t.Parallel()
@@ -340,7 +408,7 @@ func TestAPutThatIsGivenUpSaysSo(t *testing.T) {
 		_, err := s.Meta(ctx, store.MetaOp{Do: store.Put, Key: "k", Value: []byte("1")})
 		return err
 	}
-	r.Must("CLIENT", "PAUSE", "500", "ALL")
+	r.Must("CLIENT", "PAUSE", "2000", "ALL")
 	var all sync.WaitGroup
 	for range mostLanes {
 		all.Go(func() { put(time.Minute) })

@@ -90,7 +90,9 @@ func (s *Store) pipeline(ctx context.Context, cmds []*redis.StringCmd) {
 	for _, c := range cmds {
 		p.Process(ctx, c)
 	}
-	p.Exec(ctx) // the errors are the commands'
+	if _, err := p.Exec(ctx); err != nil {
+		missing(cmds, err) // where there is no connection since a server refused one, no command has an error
+	}
 }
 
 // answers reads the replies. An error is about all items.
