@@ -61,7 +61,7 @@ func TestCatalogue(t *testing.T) {
 		A4try/serial A5/par A5/serial A5av/par A5av/serial A5avdo/par A5avdo/serial A5do/par
 		A5do/serial A6floor/par A6floor/serial A6fs/par A6fs/serial A6gov/par A6gov/serial A6hm/par A6hm/serial
 		A6t/par A6t/serial
-		B1/1 B1/8 B1/64 B1/1024 B2/1 B2/8 B2/64 B2/1024 B3/1 B3/8 B3/64 B3/1024 B4/1 B4/8
+		B1/1 B1/8 B1/64 B1/1024 B1bare/1 B1bare/64 B1floor/1 B1floor/64 B2/1 B2/8 B2/64 B2/1024 B3/1 B3/8 B3/64 B3/1024 B4/1 B4/8
 		B4/64 B4/1024 B4fs/1 B4fs/8 B4fs/64 B4fs/1024 B4go/1 B4go/8 B4go/64 B4go/1024
 		C1 C2hot/par C2hot/serial C2uniform/par C2uniform/serial
 		D1a D1b D1c D1c/all D1d D2a D2a/stack D2b D2b/stack
