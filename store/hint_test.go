@@ -365,21 +365,24 @@ func TestAHintHidesNoClear(t *testing.T) {
 	}
 }
 
-// firstWordLost loses the first request that says what cools, and is slow to answer the next.
-type firstWordLost struct {
+// secondWordLost takes its time for the first request that says what cools, so that what is
+// said meanwhile goes together; it loses the second, and is slow to answer the third.
+type secondWordLost struct {
 	store.Store
 	on    atomic.Bool
 	words atomic.Int32
 }
 
-func (s *firstWordLost) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+func (s *secondWordLost) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
 	slow := false
 	if s.on.Load() && slices.ContainsFunc(items, func(it store.Item) bool { return len(it.Cool) > 0 }) {
 		switch s.words.Add(1) {
 		case 1:
+			time.Sleep(20 * time.Millisecond)
+		case 2:
 			time.Sleep(300 * time.Millisecond)
 			return nil, errNetwork
-		case 2:
+		case 3:
 			slow = true
 		}
 	}
@@ -394,18 +397,23 @@ func (s *firstWordLost) Exchange(ctx context.Context, node store.Node, items []s
 func TestAWordThatIsOverHidesNoOther(t *testing.T) {
 	for _, sc := range scopesThatCool {
 		twoFarProcesses(t, func(t *testing.T, m *store.Memory, _, b *farProcess) {
-			first := &firstWordLost{Store: m}
-			s := syncer(t, store.SyncerConfig{Store: first})
+			lossy := &secondWordLost{Store: m}
+			s := syncer(t, store.SyncerConfig{Store: lossy})
 			defer s.Close()
 			g := join(t, s)
 			defer g.Close()
 			time.Sleep(3 * time.Second)
-			first.on.Store(true)
+			lossy.on.Store(true)
+			g.Learn(throttle.Signal{Scope: tenant("before"), Delay: time.Minute})
+			synctest.Wait()
 			g.Learn(throttle.Signal{Scope: tenant("short"), Delay: 100 * time.Millisecond})
 			g.Learn(throttle.Signal{Scope: sc, Delay: time.Minute})
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(70 * time.Millisecond)
 			b.Learn(throttle.Signal{Scope: sc, Delay: time.Hour})
 			time.Sleep(450 * time.Millisecond)
+			if n := lossy.words.Load(); n != 3 {
+				t.Errorf("%v: what it says went in %d requests, not in three: the test says nothing", sc, n)
+			}
 			if left := coolsFor(g, sc); left > time.Minute {
 				t.Errorf("%v: it has heard of the hour at once: the test says nothing", sc)
 			}
