@@ -75,16 +75,16 @@ type core struct {
 
 	group *inGroup // nil unless a Group made the governor
 
+	attempts attempts  // as many lists as crews
+	chimes   sync.Pool // of chan struct{}, empty and with one place; see receive and listen
+	life     lifecycle
+	waits    histogram // from submission, or return to the queue, to start
+	calls    histogram // of closures
+	looks    looks     // what they had counted; guarded by turn
+
 	_ [64]byte // what precedes is mostly read; what follows is written by every call
 
-	attempts attempts
-
-	chimes sync.Pool // of chan struct{}, empty and with one place; see receive and listen
-	life   lifecycle
-	count  counters
-	waits  histogram // from submission, or return to the queue, to start
-	calls  histogram // of closures
-	looks  looks     // what they had counted; guarded by turn
+	count counters
 }
 
 func (c *core) now() int64 { return int64(time.Since(c.gate.base)) }
@@ -150,11 +150,16 @@ func (c *core) whole() (next int64, ended bool) {
 // more says that some are left.
 func (c *core) receive(now int64, most int) (more bool) {
 	r, n, msgs, more := c.door.take(c.msgs[:0], most)
+	direct := c.unhindered(n) // no request is among msgs then
 	for c.coming = n; r != nil; {
 		c.coming--
 		next := r.next
 		r.next = nil
-		c.arrive(r, now)
+		c.count.submitted.Add(1)
+		c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
+		if direct = direct && c.direct(r, now); !direct { // nor does who comes after it
+			c.arrive(r, now)
+		}
 		r = next
 	}
 	for _, m := range msgs {
@@ -195,23 +200,7 @@ func (c *core) round(now int64) int64 {
 		c.limitWait.Store(false) // until somebody is refused again
 		c.queue.WakeTimed()
 	}
-	c.gate.tick(now, c.queue.Len()+c.backoffs > 0, c.paused, c.queue.Awaited, c.scopeEvent)
-	c.tripped(now)
-	c.news(now)
-	c.expire(now)
-	c.queue.Tick(now)
-	c.pump(now, mostSteps)
-	due := c.news(now) // what has changed meanwhile
-	for _, r := range c.fresh {
-		if r.waiting() && r.watch == nil {
-			c.watches.add(r)
-			c.emit(event.Event{Kind: event.Queued, Request: r.seq})
-		}
-	}
-	clear(c.fresh)
-	if c.fresh = c.fresh[:0]; cap(c.fresh) > 1024 {
-		c.fresh = nil // a burst's buffer is not kept
-	}
+	due := c.look(now)
 	c.door.left(c.left, c.queue.Len() == 0)
 	c.left = 0
 	c.moods()
@@ -223,6 +212,33 @@ func (c *core) round(now int64) int64 {
 		return atOnce
 	}
 	return next
+}
+
+// look goes through the scopes, the clock and the lanes, if there is anything to be found,
+// and returns when a scope is to be looked at again.
+func (c *core) look(now int64) (due int64) {
+	if c.queue.Len()+c.timers.Len()+len(c.fresh) == 0 && !c.gate.word.held() && !c.gate.stirred.Load() {
+		c.pumped()
+		return forever
+	}
+	c.gate.tick(now, c.queue.Len()+c.backoffs > 0, c.paused, c.queue.Awaited, c.scopeEvent)
+	c.tripped(now)
+	c.news(now)
+	c.expire(now)
+	c.queue.Tick(now)
+	c.pump(now, mostSteps)
+	due = c.news(now) // what has changed meanwhile
+	for _, r := range c.fresh {
+		if r.waiting() && r.watch == nil {
+			c.watches.add(r)
+			c.emit(event.Event{Kind: event.Queued, Request: r.seq})
+		}
+	}
+	clear(c.fresh)
+	if c.fresh = c.fresh[:0]; cap(c.fresh) > 1024 {
+		c.fresh = nil // a burst's buffer is not kept
+	}
+	return due
 }
 
 // consume reports whether b was set, and clears it. Mostly it is not, and then nothing is

@@ -16,7 +16,7 @@ import (
 // asks later, finds it.
 //
 // It belongs to the goroutine that runs the closure, but for what mu guards and
-// for the links, which attempts.mu guards.
+// for the links, which its list's mutex guards.
 //
 // Every call that is not inline makes one, so it has no field for what only some
 // attempts need: see trouble. Its size is tested.
@@ -55,7 +55,7 @@ type attempt struct {
 	body      bool // a stream's loop body runs
 	final     bool // the vendor wants no retry
 	back      bool // the request went on waiting
-	reported  bool // as stuck; guarded by attempts.mu
+	reported  bool // as stuck; guarded by its list's mutex
 
 	// mu guards what follows.
 	ended   bool // the closure returned

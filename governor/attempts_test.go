@@ -73,3 +73,37 @@ func TestStuckIsSaidInTimeOfEachAttempt(t *testing.T) {
 		}
 	})
 }
+
+// What runs is in several lists: the earliest of all says when to look, and of what is found
+// by one look the one that has run for longest is told first.
+func TestStuckIsSaidOfAllLists(t *testing.T) {
+	parking(t, func(t *testing.T, g *Plain) {
+		start := time.Now()
+		var told []uint64
+		var at []time.Duration
+		cancel := g.Listen(func(e event.Event) { told, at = append(told, e.Request), append(at, time.Since(start)) }, event.Stuck)
+		defer cancel()
+		in := func(list int, number uint64) {
+			a := &attempt{core: g.core, r: &request{ctx: context.Background(), seq: number}, granted: g.now()}
+			g.attempts[list].add(a)
+		}
+		in(1, 1)
+		time.Sleep(time.Second)
+		in(0, 2)
+		time.Sleep(15 * time.Second)
+		g.mindStuck() // late
+		time.Sleep(time.Second)
+		in(0, 3)
+		time.Sleep(time.Second)
+		in(2, 4)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []uint64{1, 2, 3, 4}, told)
+		require.Equal(t, []time.Duration{26 * time.Second, 26 * time.Second, 27 * time.Second, 28 * time.Second}, at)
+		for i := range g.attempts {
+			for g.attempts[i].head != nil {
+				g.attempts[i].remove(g.attempts[i].head)
+			}
+		}
+	})
+}

@@ -79,6 +79,7 @@ func (c *core) open() {
 		c.queue.Elders = sched.NewElders()
 	}
 	c.crews = crews()
+	c.attempts = make(attempts, len(c.crews))
 	g := &c.gate
 	g.base = time.Now()
 	g.slots, g.maxKeys, g.patient = c.slots, c.maxKeys, c.probePatience

@@ -19,7 +19,7 @@ const mostSteps = 1024
 // ends one, or takes a lane out of turn; after most of them it leaves the rest for
 // another round, and the governor is behind.
 func (c *core) pump(now int64, most int) {
-	c.hostAt, c.byLimit, c.lineAt, c.behind = 0, false, forever, false
+	c.pumped()
 	if c.paused || c.stage == closing {
 		return
 	}
@@ -50,6 +50,9 @@ func (c *core) pump(now int64, most int) {
 		}
 	}
 }
+
+// pumped forgets what kept pump from going on.
+func (c *core) pumped() { c.hostAt, c.byLimit, c.lineAt, c.behind = 0, false, forever, false }
 
 // serve lets the head of l through the gate, or finds what stands in its way. yields says
 // that others may go before it that have a connection.
@@ -116,9 +119,7 @@ func (c *core) serve(l *lane, now int64, yields bool) {
 	a.waited = int32(c.queue.started(l))
 	r.flags &^= toldLimit | toldPool // a later attempt may wait once more
 	c.leave(r, true)
-	if c.stuckAfter > 0 && c.nextStuck == forever {
-		c.nextStuck = add(now, c.stuckAfter)
-	}
+	c.watchStuck(now)
 	c.start(a, now)
 }
 

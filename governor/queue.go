@@ -7,15 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
 
 // arrive takes a submitted request into its lane.
 func (c *core) arrive(r *request, now int64) {
-	c.count.submitted.Add(1)
-	c.emit(event.Event{Kind: event.Submitted, Request: r.seq})
 	asked := r.lane()
 	sc := asked.scopes()
 	if err := c.hopeless(r, &sc, now); err != nil {

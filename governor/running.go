@@ -1,24 +1,38 @@
 package governor
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/flyball-go/flyball/event"
 )
 
-// attempts are those under way, from the grant to the release of the slot, in order of
-// grant; calls that are only in their cells are none.
-type attempts struct {
-	// mu guards what follows. It is held for a few assignments, and for a look at all.
+// attempts are those under way, from the grant to the release of the slot; calls that are
+// only in their cells are none. They are kept in several lists, each by its home, so that
+// processors mostly do not wait for each other's cache lines.
+type attempts []running
+
+// running is a list of attempts, in order of grant. It fills a cache line.
+type running struct {
+	// mu guards what follows. It is held for a few assignments, and for a look at all. No
+	// two are held at once.
 	mu         sync.Mutex
 	head, tail *attempt
 	n          int
+	_          [32]byte
+}
+
+// of returns the list that a is in, or is to be in.
+func (q attempts) of(a *attempt) *running {
+	return &q[home(unsafe.Pointer(a))&(len(q)-1)]
 }
 
 // track adds a to what is under way, for a worker to run unless it is attended.
 func (c *core) track(a *attempt, attended bool) {
-	c.attempts.add(a)
+	c.attempts.of(a).add(a)
 	if c.stopping.Load() { // else stop looks later, and finds a
 		a.cancel(errClosing)
 	}
@@ -28,7 +42,7 @@ func (c *core) track(a *attempt, attended bool) {
 }
 
 // add adds a as the latest.
-func (q *attempts) add(a *attempt) {
+func (q *running) add(a *attempt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a.prev, a.next = q.tail, nil
@@ -51,7 +65,7 @@ func (c *core) untrack(a *attempt) {
 		}
 		return
 	}
-	c.attempts.remove(a)
+	c.attempts.of(a).remove(a)
 	c.untracked()
 }
 
@@ -63,7 +77,7 @@ func (c *core) untracked() {
 }
 
 // remove takes a out, unless it is out.
-func (q *attempts) remove(a *attempt) {
+func (q *running) remove(a *attempt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if a.prev == nil && q.head != a {
@@ -83,19 +97,40 @@ func (q *attempts) remove(a *attempt) {
 	q.n--
 }
 
-// all yields them under the mutex: one that begins or ends meanwhile may be seen or not.
-func (q *attempts) all(yield func(*attempt) bool) {
+// all yields the list's under its mutex: one that begins or ends meanwhile may be seen or not.
+func (q *running) all(yield func(*attempt) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for a := q.head; a != nil && yield(a); a = a.next {
 	}
 }
 
+// all yields those of all lists, one after the other.
+func (q attempts) all(yield func(*attempt) bool) {
+	for i := range q {
+		for a := range q[i].all {
+			if !yield(a) {
+				return
+			}
+		}
+	}
+}
+
 // len returns how many there are.
-func (q *attempts) len() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.n
+func (q attempts) len() (n int) {
+	for i := range q {
+		q[i].mu.Lock()
+		n += q[i].n
+		q[i].mu.Unlock()
+	}
+	return n
+}
+
+// watchStuck is for what is granted now.
+func (c *core) watchStuck(now int64) {
+	if c.stuckAfter > 0 && c.nextStuck == forever {
+		c.nextStuck = add(now, c.stuckAfter)
+	}
 }
 
 // stuck reports attempts that run for longer than StuckAfter, each once, and
@@ -110,19 +145,22 @@ func (c *core) stuck(now int64) int64 {
 	var stuck []event.Event
 	c.nextStuck = forever
 	inline := c.timed.Swap(false) // before the look: what starts from here on sets it again
-	for a := range c.attempts.all {
-		if at := add(a.granted, c.stuckAfter); at > now {
-			c.nextStuck = at // they are in order of grant
-			break
-		}
-		if !a.reported {
-			a.reported = true
-			stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
+	for i := range c.attempts {
+		for a := range c.attempts[i].all {
+			if at := add(a.granted, c.stuckAfter); at > now {
+				c.nextStuck = min(c.nextStuck, at)
+				break // they are in order of grant
+			}
+			if !a.reported {
+				a.reported = true
+				stuck = append(stuck, event.Event{Kind: event.Stuck, Request: a.r.seq, Attempt: a.n, Delay: time.Duration(now - a.granted)})
+			}
 		}
 	}
 	if inline {
 		stuck = c.stuckInline(now, stuck)
 	}
+	slices.SortStableFunc(stuck, func(a, b event.Event) int { return cmp.Compare(b.Delay, a.Delay) })
 	for _, e := range stuck {
 		c.count.stuck.Add(1)
 		c.emit(e)

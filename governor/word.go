@@ -82,6 +82,14 @@ func (w *word) likely(slots int) bool {
 	return v&(shutBit|holdBit|wantBit|waitsBit) == 0 && v&usedMask+v>>usedBits&queueMax < uint64(slots)
 }
 
+// ample reports whether there is a slot for each request that is queued, and nothing is held,
+// waits in lanes or is on its way back to them. As long as anything is queued only the actor
+// takes slots, so that for what is queued now it stays so.
+func (w *word) ample(slots int) bool {
+	v := w.v.Load()
+	return v&(shutBit|holdBit|wantBit|waitsBit) == 0 && v&usedMask+v>>usedBits&queueMax <= uint64(slots)
+}
+
 // full reports whether no slot is free, and if so asks to be woken when one is.
 func (w *word) full(slots int) bool {
 	for {
