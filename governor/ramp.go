@@ -19,7 +19,7 @@ const idleScope = 15 * time.Minute
 // what came of it. ok says that the closure succeeded.
 func (g *gate) leave(now int64, a *attempt, ok bool, refused []throttle.Scope) (wake bool) {
 	if a.lax && a.passes == nil && !a.opening && (a.seq == 0 || ok && !a.metered) {
-		if a.lax = false; a.seq != 0 {
+		if a.lax = false; a.seq != 0 && len(g.relaxed) > 0 { // else there is nobody to be told
 			g.unasked.Add(1)
 		}
 		return false
