@@ -27,8 +27,8 @@ type names[S comparable] struct {
 
 // named is a selector with its value.
 type named[S comparable] struct {
-	selector
 	key S
+	selector
 }
 
 // get returns the selector of sel, with a reference for the caller.
@@ -44,7 +44,7 @@ func (n *names[S]) get(sel S, c *core) (*selector, error) {
 	if s, err := n.lookup(sel); s != nil || err != nil {
 		return s, err
 	}
-	fresh := &named[S]{selector{core: c, value: sel, name: text(sel)}, sel} // may call a String method: no lock
+	fresh := &named[S]{sel, selector{core: c, value: sel, name: text(sel)}} // may call a String method: no lock
 	fresh.plain = newLane(laneKey{sel: &fresh.selector}, 0)
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -231,8 +231,10 @@ type selector struct {
 	core  *core
 	value any // an S
 	name  string
-	refs  refs  // requests, from submission to completion; see names
 	plain *lane // of the zero Ask, in which nothing is ever
+
+	_    [64]byte // what precedes is read by every call, what follows is written by each that is queued
+	refs refs     // requests, from submission to completion; see names
 
 	unopened int64 // until when no connection can be opened, as far as who waits has been told; the actor's
 }
