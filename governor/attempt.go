@@ -152,6 +152,7 @@ func (c *core) attempt(r *request, l *lane, ls lease) *attempt {
 // start hands a to the goroutine that runs it: a worker of the first crew, unless
 // somebody waits for it.
 func (c *core) start(a *attempt, now int64) {
+	c.wasBusy = true // it may be over before the moods are looked at
 	a.granted = now
 	a.class = class{a.key, a}
 	a.r.class.Store(&a.class)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/retry"
 )
 
@@ -92,4 +94,34 @@ func TestWhatComesBackIsNotOvertaken(t *testing.T) {
 	if want := []string{"old", "old", "fresh"}; !slices.Equal(order, want) {
 		t.Errorf("they ran as %q, want %q", order, want)
 	}
+}
+
+// What has started and is over before the round comes to its end was work all the same, and
+// that it is done is told.
+func TestIdleIsToldOfWhatWasOverAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := New(PlainConfig{Name: "test", Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		idle := 0
+		defer g.Listen(func(event.Event) { idle++ }, event.Idle)()
+		synctest.Wait()
+		g.turn.Lock()
+		r := Submit(t.Context(), g.With(Ask{KeepConn: true}), "", Func(func(context.Context) (int, error) { return 0, nil }))
+		g.receive(g.now(), math.MaxInt)
+		if _, err := r.Result(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for g.attempts.len() > 0 { // its worker is about to take it out
+			runtime.Gosched()
+		}
+		g.round(g.now())
+		g.turn.Unlock()
+		synctest.Wait()
+		if idle != 1 {
+			t.Errorf("told %d times, want once", idle)
+		}
+	})
 }
