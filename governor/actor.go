@@ -150,7 +150,7 @@ func (c *core) whole() (next int64, ended bool) {
 // more says that some are left.
 func (c *core) receive(now int64, most int) (more bool) {
 	r, n, msgs, more := c.door.take(c.msgs[:0], most)
-	direct := c.unhindered(n) // no request is among msgs then
+	direct := c.unhindered(r, msgs)
 	for c.coming = n; r != nil; {
 		c.coming--
 		next := r.next
@@ -219,6 +219,7 @@ func (c *core) round(now int64) int64 {
 func (c *core) look(now int64) (due int64) {
 	if c.queue.Len()+c.timers.Len()+len(c.fresh) == 0 && !c.gate.word.held() && !c.gate.stirred.Load() {
 		c.pumped()
+		c.full() // who has the last slot says when it is free: see moods
 		return forever
 	}
 	c.gate.tick(now, c.queue.Len()+c.backoffs > 0, c.paused, c.queue.Awaited, c.scopeEvent)

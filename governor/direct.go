@@ -1,10 +1,22 @@
 package governor
 
-// unhindered reports whether the n requests that come from the inbox may start without a
-// lane, one after the other: nothing waits in one, and it does not matter which is first,
-// since there is a slot for all of them, and the limits let all pass.
-func (c *core) unhindered(n int) bool {
-	return n > 0 && c.queue.Len() == 0 && c.gate.word.ample(c.slots) && (n == 1 || c.gate.passes(1))
+// unhindered reports whether what comes from the inbox, first and those behind it, may start
+// without a lane, one request after the other: nothing waits in one, they all ask for the
+// same, which has them in this order, and there is a slot for each. msgs is what came with
+// them: of a Pause, or of what comes back to its lane, each of them is to know.
+func (c *core) unhindered(first *request, msgs []message) bool {
+	return first != nil && len(msgs) == 0 && c.queue.Len() == 0 && c.gate.word.ample(c.slots) && alike(first)
+}
+
+// alike reports whether r and those behind it ask for the same lane.
+func alike(r *request) bool {
+	l := r.lane()
+	for r = r.next; r != nil; r = r.next {
+		if other := r.lane(); other != l && other.laneKey != l.laneKey {
+			return false
+		}
+	}
+	return true
 }
 
 // direct starts r, which has just come from the inbox, if what pump would ask has nothing

@@ -6,13 +6,17 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // A round that ends before all has been started that can be leaves the rest in its lanes, with
@@ -124,4 +128,128 @@ func TestIdleIsToldOfWhatWasOverAtOnce(t *testing.T) {
 			t.Errorf("told %d times, want once", idle)
 		}
 	})
+}
+
+// That the last slot was taken is told each time, also where nothing ever waits.
+func TestDepletedIsToldEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := New(PlainConfig{Name: "test", Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		var told atomic.Int64
+		defer g.Listen(func(event.Event) { told.Add(1) }, event.Depleted)()
+		for _, ask := range []Ask{{}, {KeepConn: true}} {
+			view, second := g.With(ask), Func(func(context.Context) (int, error) { time.Sleep(time.Second); return 0, nil })
+			told.Store(0)
+			for range 3 {
+				_, _ = Do(t.Context(), view, "", second)
+				time.Sleep(time.Second)
+				_, _ = Submit(t.Context(), view, "", second).Result(t.Context())
+				time.Sleep(time.Second)
+			}
+			if n := told.Load(); n != 6 {
+				t.Errorf("%+v: told of %d of six calls", ask, n)
+			}
+		}
+	})
+}
+
+// A request that is taken together with the Pause that was given after it costs the limits
+// nothing, and so starts when the pause ends.
+func TestAPauseBehindARequestKeepsItsPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		minute := Limit{Per: throttle.Host, Quota: limiter.QuotaConfig{Limit: 1, Per: time.Minute}}
+		g, err := New(PlainConfig{Name: "test", NoPace: true, Limits: []Limit{minute}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		g.turn.Lock()
+		g.gate.word.rests() // as it is after the first request
+		r := Submit(t.Context(), g.With(Ask{KeepConn: true}), "", Func(func(context.Context) (int, error) { return 0, nil }))
+		paused := make(chan struct{})
+		go func() { g.Pause(); close(paused) }()
+		for said := 0; said == 0; runtime.Gosched() {
+			g.door.mu.Lock()
+			said = len(g.door.msgs)
+			g.door.mu.Unlock()
+		}
+		g.turn.Unlock()
+		<-paused
+		synctest.Wait()
+		if s := r.State(); s != Queued {
+			t.Errorf("it is %v in a pause", s)
+		}
+		start := time.Now()
+		g.Resume()
+		if _, err := r.Result(t.Context()); err != nil || time.Since(start) != 0 {
+			t.Errorf("%v after %v, want nothing at once", err, time.Since(start))
+		}
+	})
+}
+
+// What comes together competes for what there is: the one idle connection, or the one permit,
+// is for the highest priority, and otherwise for what came first.
+func TestWhatComesTogetherIsServedByPriority(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		low, high  Ask
+		pooled     bool
+		wantsFirst string
+	}{
+		{"a connection", Ask{KeepConn: true}, Ask{KeepConn: true, Priority: 5}, true, "high"},
+		{"a permit", Ask{KeepConn: true}, Ask{KeepConn: true, Priority: 5}, false, "high"},
+		{"a connection, of one lane", Ask{KeepConn: true, Tenant: "t"}, Ask{KeepConn: true, Tenant: "t"}, true, "low"},
+		{"a permit, of one lane", Ask{KeepConn: true, Tenant: "t"}, Ask{KeepConn: true, Tenant: "t"}, false, "low"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opened := 0
+				cfg := Config[string, int]{Name: "test", Workers: 2, NoPace: true, Pool: &pool.Config[string, int]{
+					Max: 2,
+					Open: func(context.Context, string) (int, error) { // one at a time
+						if opened++; opened > 1 {
+							time.Sleep(time.Second)
+						}
+						return opened, nil
+					},
+				}}
+				if !tt.pooled {
+					cfg.Pool = nil
+					cfg.Limits = []Limit{{Per: throttle.Host, Quota: limiter.QuotaConfig{Limit: 1, Per: time.Minute}}}
+				}
+				g, err := New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer g.Close()
+				if _, err := Do(t.Context(), g, "a", func(context.Context, int) (int, error) { return 0, nil }); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				var order []string
+				submit := func(name string, ask Ask) *Request[int] {
+					return Submit(t.Context(), g.With(ask), "a", func(context.Context, int) (int, error) {
+						order = append(order, name)
+						time.Sleep(time.Second / 2)
+						return 0, nil
+					})
+				}
+				g.turn.Lock()
+				rs := []*Request[int]{submit("low", tt.low), submit("high", tt.high)}
+				g.turn.Unlock()
+				g.wakeUp()
+				for _, r := range rs {
+					if _, err := r.Result(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				if len(order) != 2 || order[0] != tt.wantsFirst {
+					t.Errorf("they ran as %q, want %s first", order, tt.wantsFirst)
+				}
+			})
+		})
+	}
 }
