@@ -134,8 +134,10 @@ func (c *cluster) allDone() error {
 	return nil
 }
 
-// calmWindows is how many windows, in which the machine was not slow, uses waits for.
-const calmWindows = 8
+// calmWindows is how many windows, in which the machine was not slow, uses waits for. Where
+// other servers share a disk with the store it may be that which is slow, unseen: for seven
+// windows in a row, and more.
+const calmWindows = 20
 
 // uses waits until the part of the quota is used of two windows in a row, both whole,
 // that begin from now on, with at most so many round trips a call in them, if that is not
