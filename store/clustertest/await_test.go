@@ -134,53 +134,59 @@ func (c *cluster) allDone() error {
 	return nil
 }
 
-// calmWindows is how many windows, in which the machine was not slow, uses waits for. Where
-// other servers share a disk with the store it may be that which is slow, unseen: for seven
-// windows in a row, and more.
-const calmWindows = 20
+// calmWindows is how many windows, in which neither the machine nor the store was slow, uses
+// waits for.
+const calmWindows = 8
 
 // uses waits until the part of the quota is used of two windows in a row, both whole,
 // that begin from now on, with at most so many round trips a call in them, if that is not
 // 0: a slow machine may need some time for that, but none that is calm. A store that is
 // broken has four windows.
-func (c *cluster) uses(part, trips float64) error {
+func (c *cluster) uses(part, most float64) error {
 	per, quota := c.template.Limit.Per, c.template.Limit.Quota
 	first := clock()/int64(per) + 2 // what is new may count as used for one
 	windows := int64(patience / per)
 	if c.control {
 		windows = 4
 	}
-	best, fewest, tried, calm := 0.0, math.Inf(1), int64(0), 0
+	best, fewest, tried, calm, slow := 0.0, math.Inf(1), int64(0), 0, time.Duration(0)
 	for before := late.sum(); tried < windows-1 && calm < calmWindows; tried++ {
 		w := first + tried
 		time.Sleep(time.Duration((w+2)*int64(per)-clock()) + transit)
 		calls := float64(c.written("vendor").Arrived("", w*int64(per), (w+2)*int64(per)))
-		got, asked := calls/float64(2*quota), float64(c.trips(w*int64(per), (w+2)*int64(per)))/max(1, calls)
-		if best = max(best, got); got >= part && (trips == 0 || asked <= trips) {
+		trips, slowest := c.trips(w*int64(per), (w+2)*int64(per))
+		got, asked := calls/float64(2*quota), float64(trips)/max(1, calls)
+		if best = max(best, got); got >= part && (most == 0 || asked <= most) {
 			c.t.Logf("%.3f of the quota used, of the windows %d and %d, with %.3f round trips a call", got, w-first+1, w-first+2, asked)
 			return nil
 		}
 		fewest = min(fewest, asked)
 		now := late.sum()
-		if now-before < per/20 {
-			calm++ // nothing but the store was slow
+		if now-before < per/20 && slowest < per/20 {
+			calm++
 		}
+		slow = max(slow, slowest)
 		before = now
 	}
-	return fmt.Errorf("%.3f of the quota used in the best two of %d windows, %d of them calm, want at least %v; at least %.3f round trips a call, want at most %v, if not 0",
-		best, tried+1, calm, part, fewest, trips)
+	return fmt.Errorf("%.3f of the quota used in the best two of %d windows, %d of them calm, want at least %v; at least %.3f round trips a call, want at most %v, if not 0; a permit was up to %v on its way",
+		best, tried+1, calm, part, fewest, most, slow)
 }
 
-// trips is how often replicas asked the store from from to before to.
-func (c *cluster) trips(from, to int64) (n int) {
+// trips is how often replicas asked the store from from to before to, and how long what was
+// granted then was on its way at most.
+func (c *cluster) trips(from, to int64) (n int, slowest time.Duration) {
 	for i := range c.born {
 		for _, r := range c.written(name(i + 1)).Records {
-			if r.Kind == judge.Trip && r.At >= from && r.At < to {
+			switch {
+			case r.At < from || r.At >= to:
+			case r.Kind == judge.Trip:
 				n++
+			case r.Kind == judge.Grant:
+				slowest = max(slowest, time.Duration(r.At-r.Sent))
 			}
 		}
 	}
-	return n
+	return n, slowest
 }
 
 // goesOn waits until a third of the quota is used of a whole window that begins from
