@@ -74,8 +74,11 @@ func TestCancellationAnywhereGivesEverythingBack(t *testing.T) {
 // net/http drops the connection of a body that nobody reads or closes when its context
 // ends. Its slot must not outlast it.
 func TestSlotOfABodyThatIsLeftAloneGoesBackWithItsContext(t *testing.T) {
-	for name, cfg := range map[string]Config{
-		"cancel": {}, "deadline": {}, "AttemptTimeout": {AttemptTimeout: 50 * time.Millisecond}, "Timeout": {Timeout: 50 * time.Millisecond},
+	for name, cfg := range map[string]func(limit time.Duration) Config{
+		"cancel":         func(time.Duration) Config { return Config{} },
+		"deadline":       func(time.Duration) Config { return Config{} },
+		"AttemptTimeout": func(limit time.Duration) Config { return Config{AttemptTimeout: limit} },
+		"Timeout":        func(limit time.Duration) Config { return Config{Timeout: limit} },
 	} {
 		for _, status := range []int{200, 404, 503} {
 			t.Run(name+" "+itoa(int64(status)), func(t *testing.T) {
@@ -85,14 +88,24 @@ func TestSlotOfABodyThatIsLeftAloneGoesBackWithItsContext(t *testing.T) {
 					w.(http.Flusher).Flush()
 					<-r.Context().Done() // the client is gone
 				}, func(t *testing.T, s server) {
-					cfg.Host = workers(1)
-					tr := s.transport(t, cfg)
-					ctx, cancel := context.WithCancel(t.Context())
-					if name == "deadline" {
-						ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+					var tr *Transport
+					var resp *http.Response
+					cancel := func() {}
+					err := context.DeadlineExceeded
+					// The answer is to begin in time, for which a slow machine needs longer.
+					for limit := 50 * time.Millisecond; errors.Is(err, context.DeadlineExceeded) && limit < 10*time.Second; limit *= 2 {
+						c := cfg(limit)
+						c.Host = workers(1)
+						tr = s.transport(t, c)
+						ctx := t.Context()
+						if name == "deadline" {
+							ctx, cancel = context.WithTimeout(ctx, limit)
+						} else {
+							ctx, cancel = context.WithCancel(ctx)
+						}
+						defer cancel()
+						resp, err = tr.RoundTrip(request(t, "GET", s.URL, "").WithContext(ctx))
 					}
-					defer cancel()
-					resp, err := tr.RoundTrip(request(t, "GET", s.URL, "").WithContext(ctx))
 					if err != nil {
 						t.Fatal(err)
 					}
