@@ -165,7 +165,7 @@ func TestALockThatIsHeldIsNotExecuted(t *testing.T) {
 	_, err = s.Exchange(t.Context(), c.node, []store.Item{{Key: "k", Seq: 9, Limits: forever(50), Version: 1, Want: 5}})
 	require.ErrorIs(t, err, store.ErrNotExecuted)
 	require.ErrorContains(t, err, "1205")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // long enough to be on its way, and shorter than the wait for a lock
 	defer cancel()
 	last := []store.Item{{Key: "k", Seq: 10, Limits: forever(50), Version: 1, Want: 5}}
 	_, err = s.Exchange(ctx, c.node, last)
