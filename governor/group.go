@@ -43,8 +43,8 @@ const maxHost = 1024
 //
 // A governor is evicted only when nobody can notice. Nothing waits, runs or is held;
 // no scope is cooling down or on its way back from that; it is not paused; its breaker is
-// willing; and every limit says that all its permits are back (limiter.Idler) or hands over
-// what it has learned, and was told of what is left (limiter.Adaptive), which the host's
+// willing; and every limit says that all its permits are back (limiter.Idler), or says so
+// (limiter.Adaptive) and hands over what it has learned, and was told of what is left, which the host's
 // next governor begins with, but for that of the host that was asked for longest ago when
 // there are MaxHosts; what a Config.Store shares its Syncer keeps. One with a limit that
 // can do neither is not evicted. Never are there two governors of a host
@@ -197,7 +197,9 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 		defer g.mu.Unlock()
 		m.making = nil
 		if gov == nil {
-			g.drop(m) // and what was learned with it
+			if m.kept == nil {
+				g.drop(m)
+			}
 			return
 		}
 		making.gov, making.err = gov, nil

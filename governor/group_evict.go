@@ -28,6 +28,11 @@ type remainer interface {
 	Remaining(now time.Time) []throttle.Quota
 }
 
+// filler is a learner that counts what was taken, of which nothing is handed over.
+type filler interface {
+	Full(now time.Time) bool
+}
+
 func (c *core) evicted() bool { return c.group != nil && c.group.evicted.Load() }
 
 // retire closes the governor when that loses nothing, and reports whether it did:
@@ -62,6 +67,11 @@ func (c *core) retireNow() bool {
 	return c.retireDoor()
 }
 
+// busy reports whether something runs, or waits.
+func (c *core) busy() bool {
+	return c.gate.word.v.Load()&(waitsBit|queueMax<<usedBits) != 0 || c.taken() > 0
+}
+
 // begun returns a number that has changed when calls were made.
 func (c *core) begun() uint64 {
 	_, inline := c.cells.sum()
@@ -91,7 +101,7 @@ func (c *core) wasEvicted() bool {
 }
 
 // blank reports whether the limits remember nothing, but for what learning ones
-// export. That no scope is held, word.retire sees.
+// export, and whether all permits are back. That no scope is held, word.retire sees.
 func (g *gate) blank(now int64) (kept []inherited, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,6 +109,9 @@ func (g *gate) blank(now int64) (kept []inherited, ok bool) {
 	for i, l := range g.limits {
 		switch l := l.Limiter.(type) {
 		case learner:
+			if f, ok := l.(filler); ok && !f.Full(t) {
+				return nil, false
+			}
 			h := inherited{rate: l.Export(t)}
 			if r, ok := l.(remainer); ok {
 				h.told = r.Remaining(t)

@@ -19,7 +19,8 @@ type member[S comparable, C any] struct {
 
 	gets  uint64    // how often it was asked for
 	seen  uint64    // gets and starts at the last sweep
-	since time.Time // of the first sweep that saw these
+	busy  bool      // at the last sweep
+	since time.Time // of the last sweep that found any of it changed, or it busy
 
 	prev, next *member[S, C] // in Group.recent
 }
@@ -216,8 +217,9 @@ func (g *Group[S, C]) sweep() {
 		if m.asked.again.Swap(false) {
 			m.gets++
 		}
-		if seen := m.gets + m.gov.begun(); seen != m.seen {
-			m.seen, m.since = seen, now
+		seen, busy := m.gets+m.gov.begun(), m.gov.busy()
+		if seen != m.seen || busy || m.busy { // if it was busy then, it may have been until now
+			m.seen, m.busy, m.since = seen, busy, now
 		} else if now.Sub(m.since) >= g.cfg.IdleTimeout {
 			idle, govs = append(idle, m), append(govs, m.gov)
 		}

@@ -91,6 +91,7 @@ type model interface {
 	accepted(t, sent float64)
 	refused(t, sent float64)
 	perSecond() float64    // 0: everything passes
+	back(t float64) bool   // what was taken counts no more
 	limit(t, rate float64) // by the vendor's word it is no more
 	export() Learned
 	restore(t float64, l Learned, sure float64)
@@ -261,6 +262,11 @@ func (a *Adaptive) Forget(now time.Time, key string) {
 		a.told.forget()
 	}
 }
+
+// Full reports whether all permits are back: what was taken, or charged by Settle, keeps
+// nobody waiting any more. Then one that Import has told what Export returned, and Told
+// what is left, is as careful as this one.
+func (a *Adaptive) Full(now time.Time) bool { return a.model.back(a.at(now)) }
 
 // Rate returns the rate that the Adaptive keeps at present, in permits per second;
 // 0 while everything passes.

@@ -53,6 +53,8 @@ func (p *bucketed) passed(t, calls float64) {
 	p.limits.share *= math.Pow(7.0/8, calls) // none of them had to wait
 }
 
+func (p *bucketed) back(t float64) bool { return p.rate == 0 || p.full <= t }
+
 // ahead is the time for which permits may be saved up.
 func (p *bucketed) ahead() float64 { return 1/p.rate + catchUp }
 

@@ -98,6 +98,11 @@ func (w *windowed) lax() bool { return false }
 
 func (w *windowed) passed(t, calls float64) {}
 
+func (w *windowed) back(t float64) bool {
+	w.tally.advance(t)
+	return w.tally.sum == 0
+}
+
 func (w *windowed) perSecond() float64 { return w.quota / w.window }
 
 // full reports whether n more permits are more than the quota.

@@ -1,0 +1,139 @@
+package governor_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// withAdaptive runs fn with a Group whose governors have an Adaptive each.
+func withAdaptive(t *testing.T, cfg limiter.AdaptiveConfig, fn func(t *testing.T, g *governor.Group[string, struct{}])) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := governor.NewGroup(governor.GroupConfig[string, struct{}]{Config: func(string) (governor.PlainConfig, error) {
+			a, err := limiter.NewAdaptive(cfg)
+			return governor.PlainConfig{Vendor: governortest.Vendor{}, MaxWait: -1, Limits: []governor.Limit{{Limiter: a}}}, err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		fn(t, g)
+	})
+}
+
+func TestEvictionWaitsForTheWindowOfAnAdaptive(t *testing.T) {
+	withAdaptive(t, limiter.AdaptiveConfig{Window: time.Hour, Max: 100.0 / 3600}, func(t *testing.T, g *governor.Group[string, struct{}]) {
+		var starts []time.Time
+		for start := time.Now(); time.Since(start) < 3*time.Hour; time.Sleep(7 * time.Minute) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if _, err := governor.Do(ctx, get(t, g, "a").With(governor.Ask{Cost: 50}), "", sleep(0)); err == nil {
+				starts = append(starts, time.Now())
+			}
+			cancel()
+		}
+		if len(starts) < 6 {
+			t.Errorf("%d calls of 50 in three hours, the quota has 6", len(starts))
+		}
+		for i := 2; i < len(starts); i++ {
+			if d := starts[i].Sub(starts[i-2]); d < time.Hour {
+				t.Errorf("150 permits in %v, the quota is 100 an hour", d)
+			}
+		}
+	})
+}
+
+func TestEvictionWaitsForWhatAnAdaptiveIsOwed(t *testing.T) {
+	withAdaptive(t, limiter.AdaptiveConfig{Start: 1, Max: 1}, func(t *testing.T, g *governor.Group[string, struct{}]) {
+		h, start := get(t, g, "a"), time.Now()
+		governor.Do(t.Context(), h, "", governor.Func(func(ctx context.Context) (int, error) { return 0, governor.Settle(ctx, 3600) }))
+		time.Sleep(10 * time.Minute)
+		governor.Do(t.Context(), h, "", sleep(0))
+		if d := time.Since(start); d < 59*time.Minute {
+			t.Errorf("the next after %v, 3600 permits at 1/s were owed", d)
+		}
+		time.Sleep(9 * time.Minute)
+		if alive(g) != "" {
+			t.Error("it is not evicted when nothing is owed")
+		}
+	})
+}
+
+func TestIdleTimeBeginsWhenTheLastCallHasEnded(t *testing.T) {
+	for name, busy := range map[string]func(t *testing.T, h *governor.Plain){
+		"Do": func(t *testing.T, h *governor.Plain) { governor.Do(t.Context(), h, "", sleep(20*time.Minute)) },
+		"Do that had to wait": func(t *testing.T, h *governor.Plain) {
+			governor.Do(t.Context(), h.With(governor.Ask{KeepConn: true}), "", sleep(20*time.Minute))
+		},
+		"Stream": func(t *testing.T, h *governor.Plain) {
+			for range governor.Stream(t.Context(), h, "", items(1)) {
+				time.Sleep(20 * time.Minute)
+			}
+		},
+		"Hold": func(t *testing.T, h *governor.Plain) {
+			var release func(error)
+			governor.Do(t.Context(), h, "", governor.Func(func(ctx context.Context) (int, error) {
+				release = governor.Hold(ctx)
+				return 0, nil
+			}))
+			time.Sleep(20 * time.Minute)
+			release(nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inGroup(t, nil, func(t *testing.T, g *plainGroup, _ *atomic.Int64) { // of 5 min
+				busy(t, get(t, g, "a"))
+				ended := time.Now()
+				for alive(g) == "a" {
+					time.Sleep(time.Second)
+				}
+				if d := time.Since(ended); d < 5*time.Minute || d > 6*time.Minute+16*time.Second {
+					t.Errorf("evicted after %v", d)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatAnEvictedGovernorWasToldOutlastsAConfigThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := false
+		g, err := governor.NewGroup(governor.GroupConfig[string, struct{}]{Config: func(string) (governor.PlainConfig, error) {
+			if fails {
+				return governor.PlainConfig{}, errors.New("no secrets")
+			}
+			return governor.PlainConfig{Vendor: governortest.Vendor{}}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		governor.Do(t.Context(), get(t, g, "a"), "", governor.Func(func(ctx context.Context) (int, error) {
+			return 0, governor.Report(ctx, throttle.Quota{Limit: 100, Remaining: 3, Reset: time.Now().Add(3 * time.Hour), Cost: -1})
+		}))
+		time.Sleep(10 * time.Minute)
+		fails = true
+		if _, err := g.Get("a"); err == nil {
+			t.Fatal("there is a governor whose Config failed")
+		}
+		fails = false
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		n := 0
+		for ; n < 20; n++ {
+			if _, err := governor.Do(ctx, get(t, g, "a"), "", sleep(0)); err != nil {
+				break
+			}
+		}
+		if n != 3 {
+			t.Errorf("%d calls, the vendor said that 3 are left", n)
+		}
+	})
+}
