@@ -212,7 +212,7 @@ func (g *gate) clear(now int64, sc throttle.Scope, at int64) (ended bool, until 
 		}
 	}
 	for _, l := range g.limits {
-		if learner, ok := l.Limiter.(limiter.Learner); ok && l.Per == sc.Level {
+		if learner, ok := hearer(l.Limiter, sc.Key).(limiter.Learner); ok && l.Per == sc.Level {
 			learner.Forget(g.time(now), sc.Key)
 		}
 	}

@@ -28,7 +28,7 @@ var ErrNoAttempt = errors.New("governor: no running closure has this context")
 // A quota's Scope says whose it is; an empty Key is the request's own. It is
 //
 //   - told to the limits of that level: an Adaptive, or another limiter.Learner,
-//     and a limiter.Counter, but not to those that a Config.Store shares. They only
+//     and a limiter.Counter, of a limiter.ByKey to that of the key, but not to those that a Config.Store shares. They only
 //     become more careful by it.
 //   - with nothing Remaining until Reset, a cooldown of kind quota until then, as
 //     if the vendor had refused the call and said so: nothing is sent in the scope,
@@ -224,7 +224,7 @@ func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (change
 		if !hears(l) {
 			continue
 		}
-		switch l := l.Limiter.(type) {
+		switch l := hearer(l.Limiter, q.Scope.Key).(type) {
 		case limiter.Learner:
 			if cleared {
 				l.Forget(t, q.Scope.Key)
@@ -239,6 +239,18 @@ func (g *gate) told(now int64, a *attempt, q throttle.Quota, fresh bool) (change
 		}
 	}
 	return changed, cleared
+}
+
+// hearer returns the limiter to which what is said about key is of concern: that of the
+// key, of a limiter.ByKey; nil: there is none.
+func hearer(l limiter.Limiter, key string) limiter.Limiter {
+	for {
+		b, ok := l.(*limiter.ByKey)
+		if !ok {
+			return l
+		}
+		l = b.Of(key)
+	}
 }
 
 // evident lets traffic grow in sc, without a probe or without waiting for its end,

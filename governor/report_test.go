@@ -846,3 +846,31 @@ func TestQuotaInAnotherUnitIsForCooldownsAlone(t *testing.T) {
 		since(t, "when no tokens are left, the next", start, time.Now(), time.Minute)
 	})
 }
+
+func TestReportReachesTheLimitOfAKey(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		l, err := limiter.NewQuota(limiter.QuotaConfig{Limit: 100, Per: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.NoPace = true
+		c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: byKey(t, limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"ann": l}})}}
+	}, func(t *testing.T, g *governor.Plain) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, who := range []string{"bob", "ann"} { // bob has no limit to be told
+			governor.Do(ctx, forTenant(g, who), "", governor.Func(func(ctx context.Context) (int, error) {
+				return 0, governor.Report(ctx, throttle.Quota{Scope: throttle.Scope{Level: throttle.Tenant}, Limit: 100, Remaining: 2, Cost: -1})
+			}))
+		}
+		n := 0
+		for ; n < 10; n++ {
+			if _, err := governor.Do(ctx, forTenant(g, "ann"), "", sleep(0)); err != nil {
+				break
+			}
+		}
+		if n != 2 {
+			t.Errorf("%d calls in a minute, the vendor said that 2 are left", n)
+		}
+	})
+}
