@@ -60,6 +60,8 @@ func (c *core) letBe(a *attempt, refused []throttle.Scope, now int64) fate {
 	r, h := a.r, a.r.hist
 	switch {
 	case a.final, r.flags&noRetry != 0, r.cause() != nil:
+	case len(refused) > 0 && h.limited >= c.limitedAttempts:
+		c.wouldRefuse(r, c.gaveUp(r, nil))
 	case len(refused) > 0:
 		sc := a.scopes()
 		cd := c.gate.cooldown(&sc)

@@ -277,3 +277,26 @@ func TestObserverRefusesWhatCouldStartWhenItsContextEnds(t *testing.T) {
 		})
 	}
 }
+
+func TestObserverCutsNoStreamOff(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Observe, c.StreamIdle = true, time.Second }, func(t *testing.T, g *governor.Plain) {
+		for _, err := range governor.Stream(t.Context(), g, "", items(3)) {
+			if err != nil {
+				t.Error(err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		if n := g.Stats().WouldRefuse; n != 3 {
+			t.Errorf("%d were to be refused, want one for each item that took too long", n)
+		}
+	})
+}
+
+func TestObserverTellsThatItWouldGiveUp(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Observe, c.LimitedAttempts = true, 1 }, func(t *testing.T, g *governor.Plain) {
+		governor.Do(t.Context(), g, "", governortest.NewScript(governortest.Limited(time.Second)).Call)
+		if s := g.Stats(); s.WouldRefuse != 1 || s.WouldWait != 0 {
+			t.Errorf("%d were to be refused, %d to wait; want 1, 0", s.WouldRefuse, s.WouldWait)
+		}
+	})
+}

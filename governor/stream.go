@@ -103,7 +103,7 @@ func (s *streamed[C, T]) run(a *attempt) error {
 			return nil
 		}
 		a.body, s.stopped = false, false
-		if !s.returned() {
+		if !s.returned() && !a.core.observe {
 			a.ill().stalled = true
 			return ErrStreamStalled
 		}
@@ -116,7 +116,13 @@ func (s *streamed[C, T]) watch(a *attempt) {
 	switch d := a.core.streamIdle; {
 	case d == 0:
 	case s.idle == nil:
-		s.idle = time.AfterFunc(d, func() { a.cancel(ErrStreamStalled) }) // nothing is repeated from here on: it is this attempt's
+		s.idle = time.AfterFunc(d, func() { // nothing is repeated from here on: it is this attempt's
+			if c := a.core; c.observe {
+				c.wouldRefuse(a.r, ErrStreamStalled)
+			} else {
+				a.cancel(ErrStreamStalled)
+			}
+		})
 	default:
 		s.idle.Reset(d)
 	}
