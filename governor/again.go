@@ -55,10 +55,24 @@ type pending struct{ err error }
 func (e *pending) Error() string        { return e.err.Error() }
 func (e *pending) Is(target error) bool { return target == ErrAgain }
 
+// stale stands for an error with an Again in it that comes too late. What else is in it
+// can be found.
+type stale struct{ err error }
+
+func (e *stale) Error() string        { return e.err.Error() }
+func (e *stale) Is(target error) bool { return errors.Is(e.err, target) }
+
+func (e *stale) As(target any) bool {
+	if _, ok := target.(**againError); ok {
+		return false
+	}
+	return errors.As(e.err, target)
+}
+
 // tooLate is err without its Again.
 func tooLate(err error) error {
 	if _, ok := errors.AsType[*againError](err); ok {
-		return &pending{err}
+		return &stale{err}
 	}
 	return err
 }

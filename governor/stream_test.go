@@ -274,3 +274,24 @@ func TestLoopThatPanicsLeavesNoTimer(t *testing.T) {
 	}
 	t.Error("the sequence is still reachable")
 }
+
+func TestRefusalBesideAnAgainThatComesTooLateIsLearned(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		var last error
+		for _, err := range governor.Stream(t.Context(), g, "", func(ctx context.Context, c struct{}) iter.Seq2[int, error] {
+			return func(yield func(int, error) bool) {
+				if yield(1, nil) {
+					yield(0, errors.Join(governor.Again(time.Second), governortest.Limited(time.Minute)))
+				}
+			}
+		}) {
+			last = err
+		}
+		if !errors.Is(last, governor.ErrAgain) {
+			t.Errorf("the loop has %v", last)
+		}
+		if s := g.Stats(); len(s.Cooldowns) != 1 {
+			t.Errorf("%+v: nothing was learned", s.Cooldowns)
+		}
+	})
+}
