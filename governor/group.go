@@ -43,13 +43,13 @@ const maxHost = 1024
 //
 // A governor is evicted only when nobody can notice. Nothing waits, runs or is held;
 // no scope is cooling down or on its way back from that; it is not paused; its breaker is
-// willing; and every limit says that all its permits are back (limiter.Idler), or says so
-// (limiter.Adaptive) and hands over what it has learned, and was told of what is left, which the host's
-// next governor begins with, but for that of the host that was asked for longest ago when
-// there are MaxHosts; what a Config.Store shares its Syncer keeps. One with a limit that
-// can do neither is not evicted. Never are there two governors of a host
-// that call it. What was changed by hand is forgotten: SetMaxQueue, a limit of a
-// limiter; and the evicted governor's statistics are.
+// willing; and every limit says that all its permits are back (limiter.Idler;
+// limiter.Adaptive). An Adaptive hands over what it has learned, and was told of what is
+// left, which the host's next governor begins with, but for that of the host that was asked
+// for longest ago when there are MaxHosts; what a Config.Store shares its Syncer keeps. One
+// with a limit that cannot say whether its permits are back is not evicted. Never are there
+// two governors of a host that call it. What was changed by hand is forgotten: SetMaxQueue,
+// a limit of a limiter; and the evicted governor's statistics are.
 //
 // A *Governor that Get returned is good for as long as the Group is: what is submitted
 // through it after an eviction, or told to its Learn, Clear, Pause, Resume and

@@ -28,7 +28,8 @@ type remainer interface {
 	Remaining(now time.Time) []throttle.Quota
 }
 
-// filler is a learner that counts what was taken, of which nothing is handed over.
+// filler is a learner that knows whether what was taken still counts, which cannot be
+// handed over.
 type filler interface {
 	Full(now time.Time) bool
 }

@@ -874,3 +874,32 @@ func TestReportReachesTheLimitOfAKey(t *testing.T) {
 		}
 	})
 }
+
+func TestClearReachesTheLimitOfAKey(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		l, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Start: 100, Max: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.NoPace = true
+		c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: byKey(t, limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"ann": l}})}}
+	}, func(t *testing.T, g *governor.Plain) {
+		ann := forTenant(g, "ann")
+		governor.Do(t.Context(), ann, "", governor.Func(func(ctx context.Context) (int, error) {
+			return 0, governor.Report(ctx, throttle.Quota{Scope: throttle.Scope{Level: throttle.Tenant}, Limit: 100, Remaining: 1, Reset: time.Now().Add(time.Hour), Cost: -1})
+		}))
+		in := func(d time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			_, err := governor.Do(ctx, ann, "", sleep(0))
+			return err
+		}
+		if in(time.Minute) != nil || in(time.Minute) == nil {
+			t.Fatal("not one call passed, which the vendor said was left")
+		}
+		g.Clear(tenant("ann"))
+		if err := in(time.Minute); err != nil {
+			t.Errorf("after Clear: %v", err)
+		}
+	})
+}
