@@ -47,6 +47,10 @@ func TestEvictionWaitsForTheWindowOfAnAdaptive(t *testing.T) {
 				t.Errorf("150 permits in %v, the quota is 100 an hour", d)
 			}
 		}
+		time.Sleep(2 * time.Hour)
+		if alive(g) != "" {
+			t.Error("it is not evicted when nothing counts any more")
+		}
 	})
 }
 
