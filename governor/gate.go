@@ -133,10 +133,11 @@ func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.
 			g.table[sc] = st
 		}
 		g.word.hold()
+		c := g.set(st, now, add(now, d), sig, fresh)
 		if sig.Delay == throttle.Unknown {
-			st.guesses, st.prev, st.prior = guessed.Attempt, d, guessed.Prev
+			st.guesses, st.prev, st.prior, st.guessed = guessed.Attempt, d, guessed.Prev, st.gen
 		}
-		return g.set(st, now, add(now, d), sig, fresh)
+		return c
 	}
 }
 

@@ -56,6 +56,8 @@ func (g *gate) depart(now int64, a *attempt, ok bool, refused []throttle.Scope) 
 			}
 			g.touch(st)
 			wake = true
+		} else if st != nil && ok && p.gen >= st.guessed {
+			st.guessedWell() // though it has reported, say, that nothing is left
 		}
 	}
 	a.passes = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -262,6 +263,39 @@ type told struct {
 
 func (l *told) Told(now, sent time.Time, q throttle.Quota) { l.log = append(l.log, q) }
 func (l *told) Forget(_ time.Time, key string)             { l.forgotten = append(l.forgotten, key) }
+
+func TestProbeThatSaysThatNothingIsLeftEndsTheGuessing(t *testing.T) {
+	for _, spent := range []bool{false, true} {
+		bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+			rec := governortest.Record(g, event.Cooling)
+			n := 0
+			fn := governor.Func(func(ctx context.Context) (int, error) {
+				if n++; n != 2 {
+					return 0, governortest.Limited(throttle.Unknown)
+				}
+				if spent {
+					return n, governor.Report(ctx, within(0, time.Minute))
+				}
+				return n, nil
+			})
+			for range 2 {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				governor.Do(ctx, g, "", fn)
+				cancel()
+			}
+			var guessed []time.Duration
+			for _, e := range rec.Events() {
+				guessed = append(guessed, e.Delay)
+			}
+			if spent {
+				guessed = slices.Delete(guessed, 1, 2)
+			}
+			if len(guessed) < 2 || guessed[0] != guessed[1] {
+				t.Errorf("spent %v: guesses %v, want after the success the first again", spent, guessed)
+			}
+		})
+	}
+}
 
 func TestLimitsOfTheLevelAreTold(t *testing.T) {
 	host, perTenant, count := &told{Limiter: newBucket(t, 1000, 1000)}, &told{Limiter: newBucket(t, 1000, 1000)}, newBucket(t, 1, 50)

@@ -34,6 +34,7 @@ type scope struct {
 	heard   uint64        // the last start before its latest signal was received
 	own     [2]said       // of the vendor to this governor, not to another: the latest last, before it one for all
 	guesses int           // steps of the guess schedule taken since the last success
+	guessed uint32        // gen since the last guess: who passed in it, or later, began after that was over
 	prev    time.Duration // the last guess
 	prior   time.Duration // the one before it
 
@@ -122,7 +123,7 @@ func (s *scope) leave(ok bool) (grew bool) {
 	if !ok {
 		return false
 	}
-	s.guesses, s.prev, s.prior = 0, 0, 0 // it began after the cooldown
+	s.guessedWell()
 	if s.phase == ramping {
 		if s.good++; s.good >= s.allowed {
 			s.allowed, s.good = 2*s.allowed, 0
@@ -131,6 +132,9 @@ func (s *scope) leave(ok bool) (grew bool) {
 	}
 	return false
 }
+
+// guessedWell is called for a success of who began after the cooldown of the last guess.
+func (s *scope) guessedWell() { s.guesses, s.prev, s.prior = 0, 0, 0 }
 
 // pass is an attempt's place in a scope that is probed or ramped.
 type pass struct {
