@@ -8,6 +8,7 @@ import (
 
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/internal/current"
 	"github.com/flyball-go/flyball/retry"
 )
 
@@ -111,17 +112,22 @@ func (a *attempt) AttemptInfo() retry.Info {
 // it and has not returned; nil if there is none.
 func attemptOf(ctx context.Context, c *core) *attempt {
 	for ctx != nil {
-		switch a := ctx.Value(token{}).(type) {
+		var a *attempt
+		switch v := ctx.Value(token{}).(type) {
 		case *attempt:
-			if a.core == c && a.runs() {
-				return a
-			}
-			ctx = a.r.ctx // over, or of another governor: look further out
+			a = v
+		case *opening: // a call that Pool.Open makes waits with what its attempt has
+			a = v.of
 		case *inlineCall: // over
-			ctx = a.Context // an inlineCall's
+			ctx = v.Context // an inlineCall's
+			continue
 		default:
 			return nil
 		}
+		if a.core == c && a.runs() {
+			return a
+		}
+		ctx = a.r.ctx // over, or of another governor: look further out
 	}
 	return nil
 }
@@ -272,12 +278,32 @@ func (c *core) prepare(a *attempt) outcome {
 // connect makes the connection ready, until the latest start.
 func (c *core) connect(a *attempt) error {
 	ctx := context.Context(a)
-	if by := a.r.startBy(); by != forever && !a.lease.Ready() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.gate.shown(by))
-		defer cancel()
+	if !a.lease.Ready() {
+		ctx = &opening{a, a}
+		if by := a.r.startBy(); by != forever {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, c.gate.shown(by))
+			defer cancel()
+		}
 	}
 	return a.r.task.open(ctx, a.lease)
+}
+
+// opening is the context of Pool.Open: no closure runs yet that could Report, Settle or
+// Hold, or whose attempt retry.FromContext could tell.
+type opening struct {
+	context.Context
+	of *attempt
+}
+
+func (o *opening) Value(key any) any {
+	switch key {
+	case token{}:
+		return o
+	case current.Key{}:
+		return nil
+	}
+	return o.Context.Value(key)
 }
 
 // call runs the closure.

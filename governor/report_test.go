@@ -16,6 +16,7 @@ import (
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
 	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -511,6 +512,45 @@ func TestReportOutsideAnAttempt(t *testing.T) {
 		both("after a failure", ctx, governor.ErrNoAttempt)
 		if s := g.Stats(); len(s.Cooldowns) != 0 {
 			t.Errorf("cooldowns %+v", s.Cooldowns)
+		}
+	})
+}
+
+func TestOpenOfAConnectionIsNoAttempt(t *testing.T) {
+	var g *connected
+	var kept context.Context
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		open := c.Pool.Open
+		c.Workers = 1
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			kept = ctx
+			if err := governor.Report(ctx, within(0, time.Hour)); err != governor.ErrNoAttempt {
+				t.Errorf("Report: %v", err)
+			}
+			if err := governor.Settle(ctx, 7); err != governor.ErrNoAttempt {
+				t.Errorf("Settle: %v", err)
+			}
+			if info, ok := retry.FromContext(ctx); ok {
+				t.Errorf("retry.FromContext: %+v", info)
+			}
+			governor.Hold(ctx)
+			if _, err := governor.Do(ctx, g, sel, use(0)); !errors.Is(err, governor.ErrReentrant) {
+				t.Errorf("a call, with the only slot taken: %v, want ErrReentrant", err)
+			}
+			return open(ctx, sel)
+		}
+	}, func(t *testing.T, made *connected, _, _ *atomic.Int64) {
+		g = made
+		if _, err := governor.Do(t.Context(), g, "a", func(ctx context.Context, _ *conn) (int, error) {
+			if err := governor.Settle(kept, 7); err != governor.ErrNoAttempt {
+				t.Errorf("Settle with what Open was given, while the closure runs: %v", err)
+			}
+			return 0, governor.Settle(ctx, 1)
+		}); err != nil {
+			t.Error(err)
+		}
+		if s := g.Stats(); s.InFlight != 0 || len(s.Cooldowns) != 0 {
+			t.Errorf("afterwards %d are in flight, cooldowns %+v", s.InFlight, s.Cooldowns)
 		}
 	})
 }
