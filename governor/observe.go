@@ -76,9 +76,10 @@ func (c *core) letBe(a *attempt, refused []throttle.Scope, now int64) fate {
 	case c.retry != nil:
 		wait, again, exhausted := c.next(backoff.Step{Attempt: h.failed, Elapsed: time.Duration(now - h.first), Err: h.err})
 		switch {
-		case again:
+		case again && c.retry.Budget.Take():
+			c.retry.Budget.GiveBack() // for it is not repeated
 			c.wouldWait(r, throttle.Scope{Level: throttle.Request}, wait, "retry")
-		case exhausted:
+		case again, exhausted:
 			c.wouldRefuse(r, c.gaveUp(r, nil))
 		}
 	}

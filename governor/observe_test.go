@@ -13,6 +13,7 @@ import (
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/policy"
 	"github.com/flyball-go/flyball/pool"
 	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
@@ -297,6 +298,32 @@ func TestObserverTellsThatItWouldGiveUp(t *testing.T) {
 		governor.Do(t.Context(), g, "", governortest.NewScript(governortest.Limited(time.Second)).Call)
 		if s := g.Stats(); s.WouldRefuse != 1 || s.WouldWait != 0 {
 			t.Errorf("%d were to be refused, %d to wait; want 1, 0", s.WouldRefuse, s.WouldWait)
+		}
+	})
+}
+
+func TestObserverAsksTheBudgetOfRepetitions(t *testing.T) {
+	budget, err := policy.NewBudget(policy.BudgetConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if !budget.Take() { // by others, who share it
+			break
+		}
+	}
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Observe, c.Retry = true, &retry.Config{Backoff: backoff.Constant(time.Second), Budget: budget}
+	}, func(t *testing.T, g *governor.Plain) {
+		governor.Do(t.Context(), g, "", governortest.NewScript(errDown).Call)
+		if s := g.Stats(); s.WouldRefuse != 1 || s.WouldWait != 0 {
+			t.Errorf("%d were to be refused, %d to wait; want 1, 0", s.WouldRefuse, s.WouldWait)
+		}
+		before := budget.State()
+		budget.GiveBack()
+		governor.Do(t.Context(), g, "", governortest.NewScript(errDown).Call)
+		if s := g.Stats(); s.WouldRefuse != 1 || s.WouldWait != 1 || !budget.Take() || budget.State() != before {
+			t.Errorf("%d were to be refused, %d to wait, %+v is taken; want 1, 1, %+v", s.WouldRefuse, s.WouldWait, budget.State(), before)
 		}
 	})
 }
