@@ -8,8 +8,12 @@ import (
 // Learned is what an Adaptive found out: a value to keep over a restart, as JSON or
 // otherwise. The zero Learned is nothing.
 type Learned struct {
-	// Rate is the quota in permits per second; 0: it is not known.
+	// Rate is the quota in permits per second; 0: nothing is known.
 	Rate float64 `json:"rate"`
+
+	// Growing says that the vendor has not refused Rate yet: it is what has been
+	// reached, and grows on.
+	Growing bool `json:"growing,omitempty"`
 
 	// Burst is how many permits the vendor's token bucket holds; 0: it is not
 	// known, or the vendor counts in windows.
@@ -49,9 +53,10 @@ func (a *Adaptive) Export(now time.Time) Learned {
 // The rate is cut to Min and Max. What is older than an hour is used with caution:
 // the older it is the lower it begins, with a half of the rate after two hours and a
 // tenth after ten, and grows back. What is older than 30 days, or was learned with
-// another Window, is only a Start. A time in the future counts as now. A Learned
-// without a Rate changes nothing. The error names the field that is out of range,
-// and nothing is imported then.
+// another Window, is only a Start. One that was Growing grows on from that, or from
+// Start if that is more. A time in the future counts as now. A Learned without a Rate
+// changes nothing. The error names the field that is out of range, and nothing is
+// imported then.
 func (a *Adaptive) Import(now time.Time, l Learned) error {
 	bad := func(field string, value any) error {
 		return invalidf("Learned.%s is %v, want 0 up to 1e9", field, value)
@@ -82,9 +87,9 @@ func (a *Adaptive) Import(now time.Time, l Learned) error {
 }
 
 func (p *bucketed) export() Learned {
-	l := Learned{Burst: p.learn.burst, Pause: duration(p.learn.pause)}
-	if !p.learn.first {
-		l.Rate = p.learn.curve.plateau
+	l := Learned{Rate: p.learn.curve.plateau, Burst: p.learn.burst, Pause: duration(p.learn.pause)}
+	if p.learn.first {
+		l.Rate, l.Growing = p.rate, p.rate > 0
 	}
 	return l
 }
@@ -92,7 +97,14 @@ func (p *bucketed) export() Learned {
 // restore goes on below a rate that was learned; sure says how much of it to
 // believe, 0 that it is only a start.
 func (p *bucketed) restore(t float64, l Learned, sure float64) {
-	if sure == 0 || l.Pause == 0 {
+	switch {
+	case l.Growing && sure > 0:
+		if p.rate > 0 { // the Start: else everything passes, as long as nothing is refused
+			p.rate, p.full = min(max(p.rate, l.Rate*sure), p.max), t
+			p.learn.init(true)
+		}
+		return
+	case sure == 0 || l.Pause == 0:
 		p.rate, p.full = max(p.min, min(l.Rate, p.max)/2), t
 		p.learn.init(true)
 		return
@@ -112,11 +124,7 @@ func (p *bucketed) restore(t float64, l Learned, sure float64) {
 func duration(seconds float64) time.Duration { return time.Duration(seconds * 1e9) }
 
 func (w *windowed) export() Learned {
-	l := Learned{Pause: duration(w.pause)}
-	if quota := max(w.quota, w.fallen); w.growth == 0 || w.fallen > 0 {
-		l.Rate = quota / w.window
-	}
-	return l
+	return Learned{Rate: max(w.quota, w.fallen) / w.window, Growing: w.growth > 0 && w.fallen == 0, Pause: duration(w.pause)}
 }
 
 // restore goes on with a quota that was learned, as with one that fell by what is
@@ -124,12 +132,19 @@ func (w *windowed) export() Learned {
 func (w *windowed) restore(t float64, l Learned, sure float64) {
 	was := min(max(l.Rate*w.window, w.least), w.most)
 	w.pause = l.Pause.Seconds()
+	start := w.quota
 	switch w.quota = max(was*sure, w.least); {
 	case sure == 0: // as a Start, even if there was none to grow from
 		w.quota = max(was/2, w.least)
 		if w.ceiling = w.quota; w.quota < w.most {
 			w.search.at = 0
 			w.startGrowth(t, growing)
+		}
+	case l.Growing:
+		w.quota = max(start, w.quota)
+		w.ceiling = w.quota
+		if w.startGrowth(t, growing); l.Pause > 0 { // it has been refused, at less
+			w.growth = growingOn
 		}
 	case sure == 1:
 		w.ceiling = was / (1 - margin)

@@ -313,6 +313,50 @@ func TestAdaptiveExportImport(t *testing.T) {
 	}
 }
 
+// What grows goes on from where it was, not from its Start.
+func TestAdaptiveGrowsOnAfterAnImport(t *testing.T) {
+	grow := func(a *Adaptive, now time.Time, d time.Duration) time.Time {
+		for end := now.Add(d); now.Before(end); {
+			if d := a.Wait(now, "", 1); d > 0 {
+				now = now.Add(d)
+				continue
+			}
+			a.Take(now, "", 1)
+			a.Accepted(now, now, "")
+		}
+		return now
+	}
+	for _, cfg := range []AdaptiveConfig{{Start: 10, Max: 1e6}, {Start: 10, Max: 1e6, Window: time.Second}} {
+		a := newAdaptive(t, cfg)
+		now := grow(a, epoch, 500*time.Millisecond+3*cfg.Window)
+		rate := a.Rate(now, "")
+		l := a.Export(now)
+		if rate < 20 || l.Rate != rate || !l.Growing {
+			t.Fatalf("%+v: from a rate of %v came %+v", cfg, rate, l)
+		}
+		for _, c := range []struct {
+			age         time.Duration
+			start, want float64
+		}{{0, 10, rate}, {2 * time.Hour, 10, rate / 2}, {10 * time.Hour, 10, max(10, rate/10)}, {0, 1e4, 1e4}} {
+			cfg.Start = c.start
+			b, now := newAdaptive(t, cfg), now.Add(c.age)
+			if err := b.Import(now, l); err != nil {
+				t.Fatal(err)
+			}
+			if r := b.Rate(now, ""); !near(r, c.want, 1e-9) {
+				t.Errorf("%+v: after %v %v, want %v", cfg, c.age, r, c.want)
+			}
+			if grow(b, now, time.Second); b.Rate(now, "") < 1.3*c.want {
+				t.Errorf("%+v: after %v it went on to %v from %v", cfg, c.age, b.Rate(now, ""), c.want)
+			}
+		}
+	}
+	a, b := newAdaptive(t, AdaptiveConfig{Start: 10}), newAdaptive(t, AdaptiveConfig{})
+	if b.Import(epoch, a.Export(epoch)); b.Rate(epoch, "") != 0 {
+		t.Error("where everything passed before a Start was imported it does not any more")
+	}
+}
+
 func TestAdaptiveImportRefusesNonsense(t *testing.T) {
 	for want, l := range map[string]Learned{
 		"Rate is NaN":   {Rate: math.NaN()},
