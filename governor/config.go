@@ -127,10 +127,10 @@ type Config[S comparable, C any] struct {
 	// Restore is what Export returned before a restart. The cooldowns that are not
 	// over go on, as if the vendor had just asked for what is left of them, at most
 	// MaxCooldown, and no more than was left at Learned.When if that is known; a limit
-	// that learns goes on with the rate of its level. With a Store the cooldowns are
-	// this governor's alone: what holds for all the store knows. What there is no limit for is
-	// ignored. The error of New names the field that makes no sense. The zero Learned
-	// is nothing.
+	// that learns goes on with the rate of its level, or of its key in a limiter.ByKey.
+	// With a Store the cooldowns are this governor's alone: what holds for all the store
+	// knows. What there is no limit for is ignored. The error of New names the field that
+	// makes no sense. The zero Learned is nothing.
 	Restore Learned
 
 	// Breaker refuses calls to a vendor that fails. What it does, a breaker.Breaker's

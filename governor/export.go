@@ -2,6 +2,7 @@ package governor
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -10,8 +11,8 @@ import (
 )
 
 // Learned is what a governor has learned from its vendor: a value to keep over a
-// restart, as JSON or otherwise. In JSON durations are nanoseconds, and a scope whose key
-// is not UTF-8 becomes another one. The times are those of the wall clock.
+// restart, as JSON or otherwise. In JSON durations are nanoseconds, and a key that is not
+// UTF-8 becomes another one. The times are those of the wall clock.
 type Learned struct {
 	When      time.Time         `json:"when,omitzero"` // of the Export
 	Cooldowns []LearnedCooldown `json:"cooldowns,omitempty"`
@@ -33,6 +34,11 @@ type LearnedCooldown struct {
 // LearnedRate is what a limit of a level has learned.
 type LearnedRate struct {
 	Per throttle.Level `json:"per"`
+
+	// ByKey says that it is the limit of Key alone, in a limiter.ByKey.
+	ByKey bool   `json:"by_key,omitempty"`
+	Key   string `json:"key,omitempty"`
+
 	limiter.Learned
 }
 
@@ -65,15 +71,64 @@ func (g *gate) export(now int64) Learned {
 			})
 		}
 	}
-	for i := range g.limits {
-		if r, ok := g.limits[i].Limiter.(learner); ok {
+	for p, one := range singles(g.limits) {
+		if r, ok := one.(learner); ok {
 			rate := r.Export(g.time(now))
 			rate.When = wall
-			l.Rates = append(l.Rates, LearnedRate{g.limits[i].Per, rate})
+			l.Rates = append(l.Rates, LearnedRate{p.per, p.byKey, p.key, rate})
 		}
 	}
 	sortByScope(l.Cooldowns, func(c LearnedCooldown) throttle.Scope { return c.Scope })
 	return l
+}
+
+// seat is where a limiter is: for all of a level, or in a limiter.ByKey for one key of
+// it. There may be several in one.
+type seat struct {
+	per   throttle.Level
+	byKey bool
+	key   string
+}
+
+// singles returns the limiters that limits come to, and their seats, each time in the
+// same order.
+func singles(limits []limit) iter.Seq2[seat, limiter.Limiter] {
+	return func(yield func(seat, limiter.Limiter) bool) {
+		for _, l := range limits {
+			one := l.Limiter
+			for b, ok := one.(*limiter.ByKey); ok; b, ok = one.(*limiter.ByKey) {
+				for key, of := range b.All() {
+					if of = hearer(of, key); of != nil && !yield(seat{l.Per, true, key}, of) {
+						return
+					}
+				}
+				one = b.Others()
+			}
+			if one != nil && !yield(seat{per: l.Per}, one) {
+				return
+			}
+		}
+	}
+}
+
+// seated are the limiters that have not got theirs yet of what was learned.
+type seated map[seat][]limiter.Limiter
+
+func seatedIn(limits []limit) seated {
+	all := make(seated)
+	for p, one := range singles(limits) {
+		all[p] = append(all[p], one)
+	}
+	return all
+}
+
+// next returns the next limiter at p that is a T.
+func next[T any](all seated, p seat) (t T, ok bool) {
+	for !ok && len(all[p]) > 0 {
+		t, ok = all[p][0].(T)
+		all[p] = all[p][1:]
+	}
+	return t, ok
 }
 
 // cooling returns an event for each scope that is by what the vendor has said here.
@@ -110,18 +165,14 @@ func (s *settings) remember(l Learned, now time.Time) error {
 			return bad("Guess", cd.Guess, "0 or more")
 		}
 	}
-	var from [throttle.Bucket + 1]int // of each level, those that come next
+	all := seatedIn(s.limits)
 	for i, rate := range l.Rates {
 		if rate.Per > throttle.Bucket {
 			return fmt.Errorf("governor: Config.Restore.Rates[%d].Per is %v, want host, selector, tenant or bucket", i, uint8(rate.Per))
 		}
-		for j := from[rate.Per]; j < len(s.limits); j++ {
-			if r, ok := s.limits[j].Limiter.(learner); ok && s.limits[j].Per == rate.Per {
-				if err := r.Import(now, rate.Learned); err != nil {
-					return fmt.Errorf("governor: Config.Restore.Rates[%d]: %w", i, err)
-				}
-				from[rate.Per] = j + 1
-				break
+		if r, ok := next[learner](all, seat{rate.Per, rate.ByKey, rate.Key}); ok {
+			if err := r.Import(now, rate.Learned); err != nil {
+				return fmt.Errorf("governor: Config.Restore.Rates[%d]: %w", i, err)
 			}
 		}
 	}

@@ -177,6 +177,46 @@ func TestRatesGoOnInLimitsOfTheirLevels(t *testing.T) {
 	})
 }
 
+func TestRatesOfKeysGoOnAfterARestart(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, _ *governor.Plain) {
+		start := func(l governor.Learned, rate ...float64) *governor.Plain {
+			var each []limiter.Limiter
+			for _, r := range rate {
+				a, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Start: r, Max: 1000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				each = append(each, a)
+			}
+			g, err := governor.New(governor.PlainConfig{Name: "x", NoPace: true, Restore: l, Limits: []governor.Limit{{Per: throttle.Tenant,
+				Limiter: byKey(t, limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"": each[0], "ann": each[1]}, Others: each[2]})}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		g := start(governor.Learned{}, 10, 20, 30)
+		text, err := json.Marshal(g.Export())
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Close()
+		var l governor.Learned
+		if err := json.Unmarshal(text, &l); err != nil {
+			t.Fatal(err)
+		}
+		next := start(l, 1, 1, 1)
+		defer next.Close()
+		var got []float64
+		for _, r := range next.Export().Rates {
+			got = append(got, r.Rate)
+		}
+		if !slices.Equal(got, []float64{10, 20, 30}) {
+			t.Errorf("rates %v after %s", got, text)
+		}
+	})
+}
+
 func TestRestoredCooldownsAreClamped(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, _ *governor.Plain) {
 		start := time.Now()

@@ -15,8 +15,9 @@ type inGroup struct {
 	kept    []inherited // at the eviction, by limit; nil: nothing. Set before evicted is
 }
 
-// inherited is what the next governor of a host gets for one limit.
+// inherited is what the next governor of a host gets for the limiter of a seat.
 type inherited struct {
+	at   seat
 	rate limiter.Learned
 	told []throttle.Quota // what of the vendor's word is not over
 }
@@ -107,22 +108,19 @@ func (g *gate) blank(now int64) (kept []inherited, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := g.time(now)
-	for i, l := range g.limits {
-		switch l := l.Limiter.(type) {
+	knows := false
+	for at, l := range singles(g.limits) {
+		switch l := l.(type) {
 		case learner:
 			if f, ok := l.(filler); ok && !f.Full(t) {
 				return nil, false
 			}
-			h := inherited{rate: l.Export(t)}
+			h := inherited{at: at, rate: l.Export(t)}
 			if r, ok := l.(remainer); ok {
 				h.told = r.Remaining(t)
 			}
-			if h.rate.Rate > 0 || h.told != nil {
-				if kept == nil {
-					kept = make([]inherited, len(g.limits))
-				}
-				kept[i] = h
-			}
+			knows = knows || h.rate.Rate > 0 || h.told != nil
+			kept = append(kept, h)
 		case limiter.Idler:
 			if !l.Idle(t) {
 				return nil, false
@@ -131,18 +129,23 @@ func (g *gate) blank(now int64) (kept []inherited, ok bool) {
 			return nil, false
 		}
 	}
+	if !knows {
+		return nil, true
+	}
 	return kept, true
 }
 
 // remember gives limits what an evicted governor of the same host had learned.
 func (c *core) remember(kept []inherited) {
-	now := time.Now()
-	for i, l := range c.limits[:min(len(kept), len(c.limits))] {
-		if l, ok := l.Limiter.(learner); ok && kept[i].rate.Rate > 0 {
-			_ = l.Import(now, kept[i].rate) // of an Adaptive that is another now: not used
+	now, all := time.Now(), seatedIn(c.limits)
+	for _, h := range kept {
+		l, ok := next[learner](all, h.at)
+		if !ok {
+			continue
 		}
-		if l, ok := l.Limiter.(limiter.Learner); ok {
-			for _, q := range kept[i].told {
+		_ = l.Import(now, h.rate) // of an Adaptive that is another now: not used
+		if l, ok := l.(limiter.Learner); ok {
+			for _, q := range h.told {
 				l.Told(now, now, q)
 			}
 		}

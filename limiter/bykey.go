@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -24,8 +26,8 @@ type ByKeyConfig struct {
 // said about it, on to the limiter of that key.
 //
 // It admits what that limiter admits, and costs a map access more. ByKey belongs to
-// one owner and has no lock. Its limiters belong to it; Of returns one of them, to
-// be changed or drained.
+// one owner and has no lock. Its limiters belong to it; Of, Others and All return them,
+// to be looked at, changed or drained.
 type ByKey struct {
 	keys   map[string]Limiter
 	others Limiter
@@ -66,6 +68,20 @@ func (b *ByKey) Of(key string) Limiter {
 		return l
 	}
 	return b.others
+}
+
+// Others returns the limiter of the keys that have none of their own; nil: no limit.
+func (b *ByKey) Others() Limiter { return b.others }
+
+// All returns the keys that have limiters of their own, in order, and those.
+func (b *ByKey) All() iter.Seq2[string, Limiter] {
+	return func(yield func(string, Limiter) bool) {
+		for _, key := range slices.Sorted(maps.Keys(b.keys)) {
+			if !yield(key, b.keys[key]) {
+				return
+			}
+		}
+	}
 }
 
 // Wait asks the limiter of key. Without one it returns 0.
