@@ -14,7 +14,9 @@ type GroupConfig[S comparable, C any] struct {
 	// Config returns the Config of a host's governor; an empty Name becomes the
 	// host. It is called when the governor is made, also again after an eviction,
 	// and then once at a time for one host. Limiters and breakers belong to one
-	// governor: make new ones in each call. It must not call the Group. Required.
+	// governor: make new ones in each call. A Restore with cooldowns counts once for a
+	// host that is remembered, and again if it was exported later. It must not call
+	// the Group. Required.
 	Config func(host string) (Config[S, C], error)
 
 	// MaxHosts bounds the governors, and the evicted ones of which something is
@@ -105,8 +107,9 @@ func NewGroup[S comparable, C any](cfg GroupConfig[S, C]) (*Group[S, C], error) 
 //
 // It returns the error of GroupConfig.Config or of New, and asks again next time;
 // ErrTooManyHosts when MaxHosts are in use (the eight that were asked for longest ago
-// are looked at for an idle one) or too many are being closed; ErrClosed after Close or Shutdown. With a governor
-// there it costs a mutex and a map access, and less for the host that was asked for last.
+// are looked at for an idle one) or too many are being closed; ErrClosed after Close or
+// Shutdown, or when one of them was called meanwhile. With a governor there it costs a
+// mutex and a map access, and less for the host that was asked for last.
 func (g *Group[S, C]) Get(host string) (*Governor[S, C], error) {
 	if len(host) > maxHost {
 		return nil, fmt.Errorf("governor: host of %d bytes, want at most %d", len(host), maxHost)
@@ -189,6 +192,7 @@ func (g *Governor[S, C]) over() bool {
 
 // make makes m's governor. m.making is the caller's.
 func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
+	var cfg Config[S, C]
 	making := m.making
 	making.err = errors.New("governor: GroupConfig.Config did not return") // unless it does
 	defer func() {
@@ -197,13 +201,16 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 		defer g.mu.Unlock()
 		m.making = nil
 		if gov == nil {
-			if m.kept == nil {
+			if !m.remembers() {
 				g.drop(m)
 			}
 			return
 		}
 		making.gov, making.err = gov, nil
 		m.gov, m.kept, m.since = gov, nil, time.Now()
+		if len(cfg.Restore.Cooldowns) > 0 {
+			m.restored, m.exported = true, cfg.Restore.When
+		}
 		m.asked = &asked[S, C]{host: m.host, gov: gov}
 		for _, l := range g.listeners {
 			l.listen(gov.core)
@@ -212,13 +219,24 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 			g.timer = time.AfterFunc(g.period(), g.sweep)
 		}
 	}()
-	cfg, err := g.cfg.Config(m.host)
+	cfg, err = g.cfg.Config(m.host)
 	if err != nil {
 		making.err = err
 		return nil, err
 	}
 	if cfg.Name == "" {
 		cfg.Name = m.host
+	}
+	g.mu.Lock()
+	closed := g.closed
+	making.soon = !closed
+	g.mu.Unlock()
+	if closed {
+		making.err = ErrClosed
+		return nil, ErrClosed
+	}
+	if m.restored && !cfg.Restore.When.After(m.exported) {
+		cfg.Restore = Learned{} // what the vendor, or Clear, has said since it was restored counts more
 	}
 	gov, err = newGovernor(cfg, func(c *core) {
 		c.group, c.door.common = &inGroup{of: &membership[S, C]{g, m.host}}, g.common

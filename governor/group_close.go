@@ -70,14 +70,16 @@ func (l *groupListener) hear(e event.Event) {
 
 // Close closes all governors at once, as Governor.Close does, and returns when the
 // last is. After it Get returns ErrClosed, and so do requests to governors that
-// were evicted. The error joins those of the governors, each with its name: *ForcedError
-// for those whose closures did not end in time. It may be called again.
+// were evicted. It does not wait for a GroupConfig.Config that is being called, of which
+// nothing comes any more. The error joins those of the governors, each with its name:
+// *ForcedError for those whose closures did not end in time. It may be called again.
 func (g *Group[S, C]) Close() error {
 	return g.end(func(c *core) error { return c.Close() })
 }
 
 // Shutdown drains all governors at once, as Governor.Shutdown does, and returns when
-// the last is closed. The error joins theirs, each with its name.
+// the last is closed. It does not wait for a GroupConfig.Config either. The error joins
+// theirs, each with its name.
 func (g *Group[S, C]) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
@@ -101,8 +103,8 @@ func (g *Group[S, C]) end(how func(*core) error) error {
 	return errors.Join(errs...)
 }
 
-// shut lets nobody in any more, waits for what is being made and for the timer's
-// work, and returns all that has to be closed.
+// shut lets nobody in any more, waits for governors whose Config is there and for the
+// timer's work, neither of which takes long, and returns all that has to be closed.
 func (g *Group[S, C]) shut() (cores []*core) {
 	g.mu.Lock()
 	g.closed = true
@@ -115,7 +117,7 @@ func (g *Group[S, C]) shut() (cores []*core) {
 		wait = append(wait, g.sweeping)
 	}
 	for _, m := range g.hosts {
-		if m.making != nil {
+		if m.making != nil && m.making.soon { // else nothing comes of it
 			wait = append(wait, m.making.done)
 		}
 	}

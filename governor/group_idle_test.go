@@ -3,6 +3,8 @@ package governor_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -140,4 +142,141 @@ func TestWhatAnEvictedGovernorWasToldOutlastsAConfigThatFails(t *testing.T) {
 			t.Errorf("%d calls, the vendor said that 3 are left", n)
 		}
 	})
+}
+
+// growing makes calls of who for d, as fast as they pass.
+func growing(t *testing.T, g *plainGroup, who string, d time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		if _, err := governor.Do(t.Context(), forTenant(get(t, g, "a"), who), "", sleep(time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTheNextGovernorGoesOnWithWhatNeverWasRefused(t *testing.T) {
+	withAdaptive(t, limiter.AdaptiveConfig{Start: 2, Max: 1e4}, func(t *testing.T, g *plainGroup) {
+		growing(t, g, "", 3*time.Second)
+		rate := get(t, g, "a").Stats().Limits[0].Rate
+		if rate < 10 {
+			t.Fatalf("it has grown to %v from 2", rate)
+		}
+		evicted(t, g)
+		if next := get(t, g, "a").Stats().Limits[0].Rate; next != rate {
+			t.Errorf("it goes on with %v, want %v", next, rate)
+		}
+	})
+}
+
+func TestTheNextGovernorKnowsTheRateOfEachKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := governor.NewGroup(governor.GroupConfig[string, struct{}]{Config: func(string) (governor.PlainConfig, error) {
+			adaptive := func() limiter.Limiter {
+				a, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Start: 2, Max: 1e4})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a
+			}
+			within := byKey(t, limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"ann": adaptive()}, Others: adaptive()})
+			l := byKey(t, limiter.ByKeyConfig{Keys: map[string]limiter.Limiter{"bob": adaptive(), "": adaptive(), "joe": within}, Others: within})
+			return governor.PlainConfig{NoPace: true, Limits: []governor.Limit{{Per: throttle.Tenant, Limiter: l}}}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		growing(t, g, "bob", 700*time.Millisecond)
+		growing(t, g, "ann", time.Second)
+		growing(t, g, "eve", 1300*time.Millisecond)
+		rates := func() map[string]float64 {
+			all := make(map[string]float64)
+			for _, r := range get(t, g, "a").Export().Rates {
+				name := r.Key
+				if !r.ByKey {
+					name = "others"
+				}
+				all[name] = r.Rate
+			}
+			return all
+		}
+		before := rates()
+		if before[""] != 2 || before["bob"] < 4 || before["ann"] < 2*before["bob"] || before["others"] < 2*before["ann"] || before["joe"] != before["others"] {
+			t.Fatalf("rates %v", before)
+		}
+		evicted(t, g)
+		if after := rates(); !maps.Equal(before, after) {
+			t.Errorf("the next governor has %v, want %v", after, before)
+		}
+	})
+}
+
+func TestAGroupRestoresACooldownOnce(t *testing.T) {
+	var saved governor.Learned
+	inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) {
+		c.Config = func(string) (governor.PlainConfig, error) {
+			each.Restore = saved
+			return *each, nil
+		}
+	}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+		cooling := func() bool { return len(get(t, g, "a").Stats().Cooldowns) == 1 }
+		pause := func() {
+			now := time.Now()
+			saved = governor.Learned{When: now, Cooldowns: []governor.LearnedCooldown{{Until: now.Add(10 * time.Hour)}}}
+		}
+		pause()
+		if !cooling() {
+			t.Fatal("it is not restored")
+		}
+		get(t, g, "a").Clear(throttle.Scope{})
+		for range 2 {
+			evicted(t, g)
+			if cooling() {
+				t.Fatal("it is back after Clear")
+			}
+		}
+		evicted(t, g)
+		if pause(); !cooling() {
+			t.Error("what was exported later is not restored")
+		}
+	})
+}
+
+func TestCloseDoesNotWaitForAConfig(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *plainGroup) error{
+		"Close":    func(_ context.Context, g *plainGroup) error { return g.Close() },
+		"Shutdown": func(ctx context.Context, g *plainGroup) error { return g.Shutdown(ctx) },
+	} {
+		inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) {
+			each.CloseGrace = time.Second
+			c.Config = func(host string) (governor.PlainConfig, error) {
+				if host == "slow" {
+					time.Sleep(time.Hour)
+				}
+				return *each, nil
+			}
+		}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+			start := time.Now()
+			r := governor.Submit(t.Context(), get(t, g, "a"), "", sleep(10*time.Minute))
+			got := make(chan error)
+			for range 2 {
+				go func() { _, err := g.Get("slow"); got <- err }()
+			}
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			end(ctx, g)
+			if d := time.Since(start); d > 3*time.Second || r.State() != governor.Done {
+				t.Errorf("%s took %v; what ran is %v", name, d, r.State())
+			}
+			for range 2 {
+				if err := <-got; err != governor.ErrClosed {
+					t.Errorf("%s: Get: %v, want ErrClosed", name, err)
+				}
+			}
+			if strings.Contains(alive(g), "slow") {
+				t.Errorf("%s: there is a governor of it", name)
+			}
+		})
+	}
 }

@@ -17,6 +17,9 @@ type member[S comparable, C any] struct {
 	making *making[S, C]
 	kept   []inherited
 
+	restored bool      // Config.Restore had cooldowns, which are not to come back when it is made anew
+	exported time.Time // Learned.When of that
+
 	gets  uint64    // how often it was asked for
 	seen  uint64    // gets and starts at the last sweep
 	busy  bool      // at the last sweep
@@ -27,6 +30,7 @@ type member[S comparable, C any] struct {
 
 // making is a governor that is being made. gov or err is set when done is closed.
 type making[S comparable, C any] struct {
+	soon bool // that is; before, GroupConfig.Config takes as long as it likes. Guarded by Group.mu
 	done chan struct{}
 	gov  *Governor[S, C]
 	err  error
@@ -129,10 +133,13 @@ func (g *Group[S, C]) forget(m *member[S, C], gov *Governor[S, C]) {
 	if gov.evicted() {
 		m.kept = gov.group.kept
 	}
-	if m.kept == nil {
+	if !m.remembers() {
 		g.drop(m)
 	}
 }
+
+// remembers reports whether m is of use without a governor.
+func (m *member[S, C]) remembers() bool { return m.kept != nil || m.restored }
 
 // tidy looks at n of the governors that end, and forgets those that have ended. The
 // caller holds mu.
