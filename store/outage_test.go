@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -207,6 +208,40 @@ func TestOutages(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAStoreThatIsBackIsInUseWithinHalfAnInterval(t *testing.T) {
+	const interval = time.Second
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		s := syncer(t, store.SyncerConfig{Interval: interval, Store: &faulty{Store: memory(t), fate: func() fate {
+			if down.Load() {
+				return lost
+			}
+			return arrives
+		}}})
+		defer s.Close()
+		sh := share(t, s, store.Limit{Quota: 100, Per: 100 * time.Millisecond})
+		permit := func() (took time.Duration) {
+			begin := time.Now()
+			for sh.Wait(time.Now(), "", 1) != 0 {
+				time.Sleep(time.Millisecond)
+			}
+			sh.Take(time.Now(), "", 1)
+			return time.Since(begin)
+		}
+		for range 20 {
+			permit()
+			down.Store(true)
+			for end := time.Now().Add(4*time.Second + rand.N(2*time.Second)); time.Now().Before(end); time.Sleep(time.Millisecond) {
+				sh.Wait(time.Now(), "", 1)
+			}
+			down.Store(false)
+			if d := permit(); d > interval/2+100*time.Millisecond { // and a window that was begun
+				t.Errorf("the first permit came after %v", d)
+			}
+		}
+	})
 }
 
 func TestALossOfStateIsTold(t *testing.T) {

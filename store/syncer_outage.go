@@ -35,9 +35,10 @@ func (s *Syncer) mood(err error, now int64) (after []func()) {
 }
 
 // backoff is how long to leave the store alone with what has failed so many times in a
-// row: 50 to 100 ms after the first, then twice as long, up to the Interval.
+// row: 50 to 100 ms after the first, then twice as long, up to half an Interval: so that a
+// store that is back is in use within one, whatever else has to be found out first.
 func (s *Syncer) backoff(fails int) int64 {
-	wait := min(s.cfg.Interval, 50*time.Millisecond<<min(fails, 10))
+	wait := min(s.cfg.Interval/2, 50*time.Millisecond<<min(fails, 10))
 	return int64(wait/2) + rand.Int64N(int64(wait/2)+1)
 }
 
