@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"github.com/flyball-go/flyball/internal/key"
 )
@@ -22,7 +21,11 @@ func NewNode() Node {
 
 // Check returns an error that matches ErrInvalid when n is no name.
 func (n Node) Check() error {
-	if len(n) < 1 || len(n) > 32 || strings.Trim(string(n), "0123456789abcdefghijklmnopqrstuvwxyz") != "" {
+	ok := len(n) >= 1 && len(n) <= 32
+	for i := 0; ok && i < len(n); i++ {
+		ok = '0' <= n[i] && n[i] <= '9' || 'a' <= n[i] && n[i] <= 'z'
+	}
+	if !ok {
 		return fmt.Errorf("%w: node is %.40q, want 1 to 32 of [0-9a-z]", ErrInvalid, n)
 	}
 	return nil

@@ -14,8 +14,9 @@ import (
 // A State is of one goroutine at a time. The zero State is empty: UnmarshalBinary
 // fills it.
 type State struct {
-	r   *resource
-	now int64 // of the last Exchange
+	r     *resource
+	now   int64  // of the last Exchange
+	names []Node // as they were read or written last, in order
 }
 
 // StateConfig is what a State has to know of its engine.
@@ -30,7 +31,7 @@ type StateConfig struct {
 // lost says that somebody may have, and that the store has forgotten it.
 func NewState(cfg StateConfig, lost bool) *State {
 	now := cfg.Now.UnixNano()
-	return &State{newResource(now, lost, cfg.TTL), now}
+	return &State{r: newResource(now, lost, cfg.TTL), now: now}
 }
 
 // Exchange executes it, which store.CheckExchange has passed, or finds what was
@@ -88,9 +89,8 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	c := coder{b: append(b, stateFormat), now: s.now}
 	num(&c, &s.now, 1<<62)
 	s.r.code(&c)
-	names := slices.Sorted(maps.Keys(s.r.nodes))
-	c.count(len(names), maxStateNodes)
-	for _, name := range names {
+	c.count(len(s.r.nodes), maxStateNodes)
+	for _, name := range s.sorted() {
 		text(&c, &name, 32)
 		s.r.nodes[name].code(&c)
 	}
@@ -100,30 +100,48 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return c.b, nil
 }
 
+// sorted returns the nodes in order: most often those that were read.
+func (s *State) sorted() []Node {
+	known := len(s.names) == len(s.r.nodes)
+	for i := 0; known && i < len(s.names); i++ {
+		_, known = s.r.nodes[s.names[i]]
+	}
+	if !known {
+		s.names = slices.Sorted(maps.Keys(s.r.nodes))
+	}
+	return s.names
+}
+
+// leastMember is less than the bytes of any member and its name.
+const leastMember = 20
+
 // UnmarshalBinary replaces s by what AppendBinary wrote. What it cannot have written
 // is an error that matches ErrInvalid. It keeps nothing of b.
 func (s *State) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] != stateFormat {
 		return fmt.Errorf("%w: state of an unknown format", ErrInvalid)
 	}
-	c := coder{b: b[1:], reads: true}
+	c := coder{in: string(b[1:]), reads: true}
 	num(&c, &c.now, 1<<62)
-	r := &resource{nodes: make(map[Node]*member)}
+	r := &resource{}
 	r.code(&c)
+	// Whoever exchanges reads all nodes, so it is done with few allocations.
+	n := c.count(0, min(maxStateNodes, (len(c.in)-c.at)/leastMember))
+	r.nodes = make(map[Node]*member, n)
+	names, members := make([]Node, n), make([]member, n)
 	last := Node("")
-	for range c.count(0, maxStateNodes) {
-		var name Node
-		text(&c, &name, 32)
-		n := &member{}
-		n.code(&c)
-		if c.bad = c.bad || name <= last || name.Check() != nil; c.bad {
+	for i := range members {
+		name := &names[i]
+		text(&c, name, 32)
+		members[i].code(&c)
+		if c.bad = c.bad || *name <= last || name.Check() != nil; c.bad {
 			break
 		}
-		r.nodes[name], last = n, name
+		r.nodes[*name], last = &members[i], *name
 	}
-	if c.bad || len(c.b) > 0 || r.prober != "" && r.nodes[r.prober] == nil {
+	if c.bad || c.at < len(c.in) || r.prober != "" && r.nodes[r.prober] == nil {
 		return fmt.Errorf("%w: garbage for a state", ErrInvalid)
 	}
-	s.r, s.now = r, c.now
+	s.r, s.now, s.names = r, c.now, names
 	return nil
 }

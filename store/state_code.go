@@ -15,26 +15,49 @@ const maxStateNodes = 1 << 16
 // coder writes or reads a State, by the same functions, so that both go through the
 // same fields in the same order. What is out of range is bad in either direction.
 type coder struct {
-	b     []byte // what was written, or is still to be read
+	b     []byte // what was written
+	in    string // what is read, and is used for what names there are
+	at    int    // what of it was read
 	reads bool
 	bad   bool
 	now   int64 // times are written by their distance from it
 	step  int64 // of this time steps are the last
 }
 
+// uint writes v, or returns what is read.
 func (c *coder) uint(v uint64) uint64 {
-	if !c.reads {
-		c.b = binary.AppendUvarint(c.b, v)
-		return v
+	if c.reads {
+		return c.read()
 	}
-	v, n := binary.Uvarint(c.b)
-	if n <= 0 {
-		c.bad, c.b = true, nil
-		return 0
-	}
-	c.b = c.b[n:]
+	c.b = binary.AppendUvarint(c.b, v)
 	return v
 }
+
+func (c *coder) read() uint64 {
+	if c.at < len(c.in) && c.in[c.at] < 0x80 { // as most are
+		c.at++
+		return uint64(c.in[c.at-1])
+	}
+	return c.readLong()
+}
+
+func (c *coder) readLong() (v uint64) {
+	for shift := 0; c.at < len(c.in) && shift < 64; shift += 7 {
+		d := c.in[c.at]
+		c.at++
+		if v |= uint64(d&0x7f) << shift; d < 0x80 {
+			if shift == 63 && d > 1 || shift > 0 && d == 0 {
+				break // too large, or not as it is written
+			}
+			return v
+		}
+	}
+	c.fail()
+	return 0
+}
+
+// fail says that what is read is garbage, and that there is no more.
+func (c *coder) fail() { c.bad, c.at = true, len(c.in) }
 
 // num is a number from 0 to most.
 func num[T ~int64 | ~uint64 | ~uint8 | ~int](c *coder, v *T, most uint64) {
@@ -49,11 +72,12 @@ func num[T ~int64 | ~uint64 | ~uint8 | ~int](c *coder, v *T, most uint64) {
 }
 
 func (c *coder) flag(v *bool) {
-	n := 0
+	n := uint64(0)
 	if *v {
 		n = 1
 	}
-	num(c, &n, 1)
+	n = c.uint(n)
+	c.bad = c.bad || n > 1
 	*v = n == 1
 }
 
@@ -82,16 +106,17 @@ func text[T ~string](c *coder, s *T, most int) {
 		c.b = append(c.b, *s...)
 		return
 	}
-	if n > len(c.b) {
-		c.bad, c.b = true, nil
+	if n > len(c.in)-c.at {
+		c.fail()
 		return
 	}
-	*s, c.b = T(c.b[:n]), c.b[n:]
+	*s = T(c.in[c.at : c.at+n])
+	c.at += n
 }
 
 func (c *coder) count(n, most int) int {
 	num(c, &n, uint64(most))
-	if c.reads && n > len(c.b) { // each is a byte at least
+	if c.reads && n > len(c.in)-c.at { // each is a byte at least
 		c.bad, n = true, 0
 	}
 	return n

@@ -33,7 +33,7 @@ func (s *Syncer) listen() {
 		defer s.mu.Unlock()
 		if s.listens = false; err != nil {
 			s.refused++
-			s.listenAt = s.now() + s.backoff(s.refused)
+			s.listenAt = s.now() + backoff(s.refused, s.cfg.Interval)
 			return
 		}
 		s.watch, s.watched = stop, s.now()

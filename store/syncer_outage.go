@@ -25,7 +25,9 @@ func (s *Syncer) mood(err error, now int64) (after []func()) {
 		return nil
 	}
 	s.fails++
-	s.retry = now + s.backoff(s.fails)
+	// So that a store that is back is in use within an Interval, whatever else has to be
+	// found out first.
+	s.retry = now + backoff(s.fails, s.cfg.Interval/2)
 	if !s.lost {
 		s.lost = true
 		s.tell(event.StoreLost, "", s.cfg.Outage.String(), err)
@@ -35,10 +37,9 @@ func (s *Syncer) mood(err error, now int64) (after []func()) {
 }
 
 // backoff is how long to leave the store alone with what has failed so many times in a
-// row: 50 to 100 ms after the first, then twice as long, up to half an Interval: so that a
-// store that is back is in use within one, whatever else has to be found out first.
-func (s *Syncer) backoff(fails int) int64 {
-	wait := min(s.cfg.Interval/2, 50*time.Millisecond<<min(fails, 10))
+// row: 50 to 100 ms after the first, then twice as long, up to most.
+func backoff(fails int, most time.Duration) int64 {
+	wait := min(most, 50*time.Millisecond<<min(fails, 10))
 	return int64(wait/2) + rand.Int64N(int64(wait/2)+1)
 }
 
