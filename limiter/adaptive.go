@@ -56,7 +56,7 @@ type AdaptiveConfig struct {
 // refusal takes. It needs no help from its owner for that. One Window costs 8 KiB.
 //
 // What the vendor tells of its quota, Told takes; what was learned, Export and
-// Import carry over a restart.
+// Import carry over a restart, and a Snapshot to another Adaptive of the process.
 //
 // It does not pause after a refusal: that is its owner's part. The owner should
 // leave the vendor alone for as long as it asked for, then send one call and wait
@@ -93,8 +93,9 @@ type model interface {
 	perSecond() float64    // 0: everything passes
 	back(t float64) bool   // what was taken counts no more
 	limit(t, rate float64) // by the vendor's word it is no more
-	export() Learned
+	export(t float64) Learned
 	restore(t float64, l Learned, sure float64)
+	copy() model
 }
 
 // tick is what floating point leaves over of a nanosecond. What is over in less is over: the
@@ -264,8 +265,7 @@ func (a *Adaptive) Forget(now time.Time, key string) {
 }
 
 // Full reports whether all permits are back: what was taken, or charged by Settle, keeps
-// nobody waiting any more. Then one that Import has told what Export returned, and Told
-// what is left, is as careful as this one.
+// nobody waiting any more.
 func (a *Adaptive) Full(now time.Time) bool { return a.model.back(a.at(now)) }
 
 // Rate returns the rate that the Adaptive keeps at present, in permits per second;

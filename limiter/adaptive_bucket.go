@@ -5,6 +5,7 @@ import "math"
 // bucketed is what an Adaptive does when it knows no window: it spaces calls, and
 // takes the vendor for a token bucket. adaptive_learn.go says how it learns.
 type bucketed struct {
+	start    float64 // 0: everything passes until a refusal
 	min, max float64
 
 	rate   float64 // permits per second; 0: everything passes
@@ -24,7 +25,7 @@ type latest struct{ at, n, missing float64 }
 const catchUp = 0.003
 
 func newBucketed(start, least, most float64) *bucketed {
-	p := &bucketed{min: least, max: most, rate: start}
+	p := &bucketed{start: start, min: least, max: most, rate: start}
 	p.limits.share = 0.5
 	p.learn.init(start > 0)
 	return p

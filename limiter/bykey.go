@@ -30,6 +30,7 @@ type ByKeyConfig struct {
 // to be looked at, changed or drained.
 type ByKey struct {
 	keys   map[string]Limiter
+	names  []string // of keys, in order
 	others Limiter
 	all    []Limiter // each once
 }
@@ -37,7 +38,7 @@ type ByKey struct {
 // NewByKey returns a ByKey. The error, which matches ErrInvalid, names the key whose
 // limiter is nil, or a nil pointer.
 func NewByKey(cfg ByKeyConfig) (*ByKey, error) {
-	b := &ByKey{keys: maps.Clone(cfg.Keys), others: cfg.Others}
+	b := &ByKey{keys: maps.Clone(cfg.Keys), names: slices.Sorted(maps.Keys(cfg.Keys)), others: cfg.Others}
 	seen := make(map[Limiter]bool)
 	add := func(l Limiter) {
 		if !reflect.ValueOf(l).Comparable() {
@@ -73,10 +74,10 @@ func (b *ByKey) Of(key string) Limiter {
 // Others returns the limiter of the keys that have none of their own; nil: no limit.
 func (b *ByKey) Others() Limiter { return b.others }
 
-// All returns the keys that have limiters of their own, in order, and those.
+// All returns the keys that have limiters of their own, in order, and those limiters.
 func (b *ByKey) All() iter.Seq2[string, Limiter] {
 	return func(yield func(string, Limiter) bool) {
-		for _, key := range slices.Sorted(maps.Keys(b.keys)) {
+		for _, key := range b.names {
 			if !yield(key, b.keys[key]) {
 				return
 			}
