@@ -39,6 +39,8 @@ type LearnedRate struct {
 	ByKey bool   `json:"by_key,omitempty"`
 	Key   string `json:"key,omitempty"`
 
+	Unit string `json:"unit,omitempty"` // Limit.Unit
+
 	limiter.Learned
 }
 
@@ -75,7 +77,7 @@ func (g *gate) export(now int64) Learned {
 		if r, ok := one.(learner); ok {
 			rate := r.Export(g.time(now))
 			rate.When = wall
-			l.Rates = append(l.Rates, LearnedRate{p.per, p.byKey, p.key, rate})
+			l.Rates = append(l.Rates, LearnedRate{p.per, p.byKey, p.key, p.unit, rate})
 		}
 	}
 	sortByScope(l.Cooldowns, func(c LearnedCooldown) throttle.Scope { return c.Scope })
@@ -88,6 +90,7 @@ type seat struct {
 	per   throttle.Level
 	byKey bool
 	key   string
+	unit  string
 }
 
 // singles returns the limiters that limits come to, and their seats, each time in the
@@ -98,13 +101,13 @@ func singles(limits []limit) iter.Seq2[seat, limiter.Limiter] {
 			one := l.Limiter
 			for b, ok := one.(*limiter.ByKey); ok; b, ok = one.(*limiter.ByKey) {
 				for key, of := range b.All() {
-					if of = hearer(of, key); of != nil && !yield(seat{l.Per, true, key}, of) {
+					if of = hearer(of, key); of != nil && !yield(seat{l.Per, true, key, l.unit}, of) {
 						return
 					}
 				}
 				one = b.Others()
 			}
-			if one != nil && !yield(seat{per: l.Per}, one) {
+			if one != nil && !yield(seat{per: l.Per, unit: l.unit}, one) {
 				return
 			}
 		}
@@ -170,7 +173,7 @@ func (s *settings) remember(l Learned, now time.Time) error {
 		if rate.Per > throttle.Bucket {
 			return fmt.Errorf("governor: Config.Restore.Rates[%d].Per is %v, want host, selector, tenant or bucket", i, uint8(rate.Per))
 		}
-		if r, ok := next[learner](all, seat{rate.Per, rate.ByKey, rate.Key}); ok {
+		if r, ok := next[learner](all, seat{rate.Per, rate.ByKey, rate.Key, rate.Unit}); ok {
 			if err := r.Import(now, rate.Learned); err != nil {
 				return fmt.Errorf("governor: Config.Restore.Rates[%d]: %w", i, err)
 			}

@@ -217,6 +217,33 @@ func TestRatesOfKeysGoOnAfterARestart(t *testing.T) {
 	})
 }
 
+func TestARateGoesOnInALimitOfItsUnit(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, _ *governor.Plain) {
+		limits := func(units ...string) (all []governor.Limit) {
+			for _, u := range units {
+				a, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Start: 2, Max: 1e6})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, governor.Limit{Limiter: a, Unit: u})
+			}
+			return all
+		}
+		l := governor.Learned{Rates: []governor.LearnedRate{
+			{Unit: "tokens", Learned: limiter.Learned{Rate: 1e5, Pause: time.Second, When: time.Now()}},
+			{Learned: limiter.Learned{Rate: 50, Pause: time.Second, When: time.Now()}},
+		}}
+		g, err := governor.New(governor.PlainConfig{Name: "x", Restore: l, Limits: limits("")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		if got := g.Export().Rates; len(got) != 1 || got[0].Rate != 50 {
+			t.Errorf("%+v, want one of 50", got)
+		}
+	})
+}
+
 func TestRestoredCooldownsAreClamped(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, _ *governor.Plain) {
 		start := time.Now()

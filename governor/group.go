@@ -14,9 +14,9 @@ type GroupConfig[S comparable, C any] struct {
 	// Config returns the Config of a host's governor; an empty Name becomes the
 	// host. It is called when the governor is made, also again after an eviction,
 	// and then once at a time for one host. Limiters and breakers belong to one
-	// governor: make new ones in each call. A Restore with cooldowns counts once for a
-	// host that is remembered, and again if it was exported later. It must not call
-	// the Group. Required.
+	// governor: make new ones in each call. As long as a host is remembered, the cooldowns
+	// of a Restore count once, and again if they were exported later; its rates, if none
+	// are remembered. It must not call the Group. Required.
 	Config func(host string) (Config[S, C], error)
 
 	// MaxHosts bounds the governors, and the evicted ones of which something is
@@ -46,9 +46,9 @@ const maxHost = 1024
 // A governor is evicted only when nobody can notice. Nothing waits, runs or is held;
 // no scope is cooling down or on its way back from that; it is not paused; its breaker is
 // willing; and every limit says that all its permits are back (limiter.Idler;
-// limiter.Adaptive). An Adaptive hands over what it has learned, and was told of what is
-// left, which the host's next governor begins with, but for that of the host that was asked
-// for longest ago when there are MaxHosts; what a Config.Store shares its Syncer keeps. One
+// limiter.Adaptive). What an Adaptive knows the host's next governor goes on with (if it is
+// configured otherwise, with what Export gives), but for that of the host that was asked for
+// longest ago when there are MaxHosts; what a Config.Store shares its Syncer keeps. One
 // with a limit that cannot say whether its permits are back is not evicted. Never are there
 // two governors of a host that call it. What was changed by hand is forgotten: SetMaxQueue,
 // a limit of a limiter; and the evicted governor's statistics are.
@@ -74,6 +74,7 @@ type Group[S comparable, C any] struct {
 	ending    map[*core]struct{} // evicted, and their connections not yet closed
 	listeners []*groupListener
 	closed    bool
+	shutting  chan struct{} // closed when closed is set
 	timer     *time.Timer   // nil until there is a governor
 	sweeping  chan struct{} // closed when the sweep that runs has ended; nil: none runs
 }
@@ -95,7 +96,7 @@ func NewGroup[S comparable, C any](cfg GroupConfig[S, C]) (*Group[S, C], error) 
 	if cfg.IdleTimeout == 0 {
 		cfg.IdleTimeout = 5 * time.Minute
 	}
-	g := &Group[S, C]{cfg: cfg, hosts: make(map[string]*member[S, C]), ending: make(map[*core]struct{})}
+	g := &Group[S, C]{cfg: cfg, hosts: make(map[string]*member[S, C]), ending: make(map[*core]struct{}), shutting: make(chan struct{})}
 	if cfg.MaxQueue > 0 {
 		g.common = &common{most: int64(cfg.MaxQueue)}
 	}
@@ -142,7 +143,9 @@ func (g *Group[S, C]) Get(host string) (*Governor[S, C], error) {
 		case m.making != nil:
 			making := m.making
 			g.mu.Unlock()
-			<-making.done
+			if !g.await(making) {
+				return nil, ErrClosed
+			}
 			return making.gov, making.err
 		case m.gov == nil:
 			m.making = &making[S, C]{done: make(chan struct{})}
@@ -174,10 +177,29 @@ func (g *Group[S, C]) there(host string) *Governor[S, C] {
 		default:
 			making := m.making
 			g.mu.Unlock()
-			<-making.done
-			g.mu.Lock()
+			made := g.await(making)
+			if g.mu.Lock(); !made {
+				return nil
+			}
 		}
 	}
+}
+
+// await waits until m is made, and reports whether it was: once the Group is closed nobody
+// waits for a Config any more.
+func (g *Group[S, C]) await(m *making[S, C]) bool {
+	select {
+	case <-m.done:
+		return true
+	case <-g.shutting:
+	}
+	g.mu.Lock()
+	soon := m.soon
+	g.mu.Unlock()
+	if soon {
+		<-m.done
+	}
+	return soon
 }
 
 // over reports whether g was evicted, or closed by hand and has ended.
@@ -209,7 +231,10 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 		making.gov, making.err = gov, nil
 		m.gov, m.kept, m.since = gov, nil, time.Now()
 		if len(cfg.Restore.Cooldowns) > 0 {
-			m.restored, m.exported = true, cfg.Restore.When
+			m.restored, m.exported = true, time.Now()
+			if when := cfg.Restore.When; when.Before(m.exported) {
+				m.exported = when
+			}
 		}
 		m.asked = &asked[S, C]{host: m.host, gov: gov}
 		for _, l := range g.listeners {
@@ -236,7 +261,10 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 		return nil, ErrClosed
 	}
 	if m.restored && !cfg.Restore.When.After(m.exported) {
-		cfg.Restore = Learned{} // what the vendor, or Clear, has said since it was restored counts more
+		cfg.Restore.Cooldowns = nil // what the vendor, or Clear, has said since they were restored counts more
+	}
+	if m.kept != nil {
+		cfg.Restore.Rates = nil // as does what was learned since
 	}
 	gov, err = newGovernor(cfg, func(c *core) {
 		c.group, c.door.common = &inGroup{of: &membership[S, C]{g, m.host}}, g.common

@@ -107,7 +107,10 @@ func (g *Group[S, C]) end(how func(*core) error) error {
 // timer's work, neither of which takes long, and returns all that has to be closed.
 func (g *Group[S, C]) shut() (cores []*core) {
 	g.mu.Lock()
-	g.closed = true
+	if !g.closed {
+		g.closed = true
+		close(g.shutting)
+	}
 	g.recent.latest.Store(nil)
 	if g.timer != nil {
 		g.timer.Stop()

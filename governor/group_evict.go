@@ -15,9 +15,12 @@ type inGroup struct {
 	kept    []inherited // at the eviction, by limit; nil: nothing. Set before evicted is
 }
 
-// inherited is what the next governor of a host gets for the limiter of a seat.
+// inherited is what the next governor of a host gets for the limiter of a seat: of an
+// Adaptive all that it knows, and of another learner, or where the next is configured
+// otherwise, what it exports.
 type inherited struct {
 	at   seat
+	all  *limiter.Snapshot // nil: of another learner
 	rate limiter.Learned
 	told []throttle.Quota // what of the vendor's word is not over
 }
@@ -119,7 +122,10 @@ func (g *gate) blank(now int64) (kept []inherited, ok bool) {
 			if r, ok := l.(remainer); ok {
 				h.told = r.Remaining(t)
 			}
-			knows = knows || h.rate.Rate > 0 || h.told != nil
+			if a, ok := l.(*limiter.Adaptive); ok {
+				h.all = a.Snapshot(t)
+			}
+			knows = knows || h.rate.Rate > 0 || h.rate.Pause > 0 || h.told != nil
 			kept = append(kept, h)
 		case limiter.Idler:
 			if !l.Idle(t) {
@@ -141,6 +147,9 @@ func (c *core) remember(kept []inherited) {
 	for _, h := range kept {
 		l, ok := next[learner](all, h.at)
 		if !ok {
+			continue
+		}
+		if a, ok := l.(*limiter.Adaptive); ok && a.Restore(h.all) {
 			continue
 		}
 		_ = l.Import(now, h.rate) // of an Adaptive that is another now: not used

@@ -242,6 +242,110 @@ func TestAGroupRestoresACooldownOnce(t *testing.T) {
 	})
 }
 
+func TestACooldownIsRestoredAgainForAGovernorThatWasClosedByHand(t *testing.T) {
+	inGroup(t, func(_ *plainGroupConfig, each *governor.PlainConfig) {
+		now := time.Now()
+		each.Restore = governor.Learned{When: now, Cooldowns: []governor.LearnedCooldown{{Until: now.Add(10 * time.Hour)}}}
+	}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+		get(t, g, "a").Close()
+		if len(get(t, g, "a").Stats().Cooldowns) != 1 {
+			t.Error("the next governor does not know of it")
+		}
+	})
+}
+
+func TestARestoreOfAClockThatWasAheadHidesNoLaterOne(t *testing.T) {
+	var saved governor.Learned
+	inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) {
+		c.Config = func(string) (governor.PlainConfig, error) {
+			each.Restore = saved
+			return *each, nil
+		}
+	}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+		ahead := time.Now().Add(24 * time.Hour)
+		saved = governor.Learned{When: ahead, Cooldowns: []governor.LearnedCooldown{{Until: ahead.Add(time.Second)}}}
+		get(t, g, "a").Clear(throttle.Scope{})
+		evicted(t, g)
+		now := time.Now()
+		saved = governor.Learned{When: now, Cooldowns: []governor.LearnedCooldown{{Until: now.Add(10 * time.Hour)}}}
+		if len(get(t, g, "a").Stats().Cooldowns) != 1 {
+			t.Error("what was exported later is not restored")
+		}
+	})
+}
+
+func TestARestoredRateDoesNotReplaceWhatWasLearnedSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saved := governor.Learned{When: time.Now(), Rates: []governor.LearnedRate{{Learned: limiter.Learned{Rate: 1000, Pause: time.Second, When: time.Now()}}}}
+		g, err := governor.NewGroup(governor.GroupConfig[string, struct{}]{Config: func(string) (governor.PlainConfig, error) {
+			return governor.PlainConfig{Vendor: governortest.Vendor{}, Restore: saved}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		var sent []time.Time
+		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); { // a vendor that takes 10 a second
+			governor.Do(t.Context(), get(t, g, "a"), "", governor.Func(func(context.Context) (int, error) {
+				now := time.Now()
+				if len(sent) >= 10 && now.Sub(sent[len(sent)-10]) < time.Second {
+					return 0, governortest.Limited(time.Second)
+				}
+				sent = append(sent, now)
+				return 0, nil
+			}))
+		}
+		rate := get(t, g, "a").Stats().Limits[0].Rate
+		evicted(t, g)
+		if next := get(t, g, "a").Stats().Limits[0].Rate; rate > 20 || next != rate {
+			t.Errorf("the next goes on with %v, this one with %v", next, rate)
+		}
+	})
+}
+
+func TestTheNextGovernorKnowsALimitThatWasToldLongAgo(t *testing.T) {
+	withAdaptive(t, limiter.AdaptiveConfig{Start: 1, Window: time.Minute, Max: 1e4}, func(t *testing.T, g *plainGroup) {
+		governor.Do(t.Context(), get(t, g, "a"), "", governor.Func(func(ctx context.Context) (int, error) {
+			return 0, governor.Report(ctx, throttle.Quota{Limit: 120, Remaining: -1, Window: time.Minute, Cost: -1})
+		}))
+		evicted(t, g)
+		growing(t, g, "", 30*time.Minute)
+		if rate := get(t, g, "a").Stats().Limits[0].Rate; rate > 2 {
+			t.Errorf("it has come to %v a second, of the 2 that the vendor said", rate)
+		}
+	})
+}
+
+// Who asks for a governor while a Config is called is told when the Group is closed.
+func TestNobodyWaitsForAConfigOfAClosedGroup(t *testing.T) {
+	slow := false
+	inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) {
+		c.Config = func(string) (governor.PlainConfig, error) {
+			if slow {
+				time.Sleep(time.Hour)
+			}
+			return *each, nil
+		}
+	}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+		old := evicted(t, g)
+		slow = true
+		go g.Get("a")
+		synctest.Wait()
+		start, over := time.Now(), make(chan error)
+		go func() { _, err := governor.Do(t.Context(), old, "", sleep(0)); over <- err }()
+		go func() { _, err := g.Get("a"); over <- err }()
+		go func() { old.Clear(throttle.Scope{}); over <- governor.ErrClosed }()
+		synctest.Wait()
+		g.Close()
+		for range 3 {
+			if err := <-over; !errors.Is(err, governor.ErrClosed) || time.Since(start) > time.Second {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
+		}
+		time.Sleep(2 * time.Hour)
+	})
+}
+
 func TestCloseDoesNotWaitForAConfig(t *testing.T) {
 	for name, end := range map[string]func(context.Context, *plainGroup) error{
 		"Close":    func(_ context.Context, g *plainGroup) error { return g.Close() },

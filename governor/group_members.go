@@ -18,7 +18,7 @@ type member[S comparable, C any] struct {
 	kept   []inherited
 
 	restored bool      // Config.Restore had cooldowns, which are not to come back when it is made anew
-	exported time.Time // Learned.When of that
+	exported time.Time // when that was
 
 	gets  uint64    // how often it was asked for
 	seen  uint64    // gets and starts at the last sweep
@@ -132,6 +132,8 @@ func (g *Group[S, C]) forget(m *member[S, C], gov *Governor[S, C]) {
 	g.ending[gov.core] = struct{}{}
 	if gov.evicted() {
 		m.kept = gov.group.kept
+	} else {
+		m.restored = false // it was closed by hand, perhaps while the cooldown lasted
 	}
 	if !m.remembers() {
 		g.drop(m)

@@ -15,6 +15,7 @@ import (
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -275,6 +276,8 @@ func TestConfigErrorsNameFieldAndValue(t *testing.T) {
 		"governor: Config.MaxCooldown is -1s, want 0 or more":                        {Name: "x", MaxCooldown: -time.Second},
 		"governor: Config.MinCooldown is 48h0m0s, want at most MaxCooldown, 24h0m0s": {Name: "x", MinCooldown: 48 * time.Hour},
 		"governor: Config.Limits[0].Limiter is nil, want a limiter, or a Quota":      {Name: "x", Limits: []governor.Limit{{}}},
+		"governor: Config.Limits[0].Limiter is a nil *limiter.ByKey, want a limiter": {Name: "x", Limits: []governor.Limit{{Limiter: (*limiter.ByKey)(nil)}}},
+		"governor: Config.Limits[1].Limiter is a nil *limiter.Adaptive, want a limiter": {Name: "x", Limits: []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 1, Per: 1}}, {Limiter: (*limiter.Adaptive)(nil)}}},
 	} {
 		g, err := governor.New(cfg)
 		if g != nil || err == nil || err.Error() != want {

@@ -75,9 +75,9 @@ func (c *core) letBe(a *attempt, refused []throttle.Scope, now int64) fate {
 		}
 	case c.retry != nil:
 		wait, again, exhausted := c.next(backoff.Step{Attempt: h.failed, Elapsed: time.Duration(now - h.first), Err: h.err})
+		budget := c.retry.Budget.State()
 		switch {
-		case again && c.retry.Budget.Take():
-			c.retry.Budget.GiveBack() // for it is not repeated
+		case again && budget.Repetitions < budget.Most:
 			c.wouldWait(r, throttle.Scope{Level: throttle.Request}, wait, "retry")
 		case again, exhausted:
 			c.wouldRefuse(r, c.gaveUp(r, nil))

@@ -29,7 +29,8 @@ var ErrNoAttempt = errors.New("governor: no running closure has this context")
 //
 //   - told to the limits of that level: an Adaptive, or another limiter.Learner,
 //     and a limiter.Counter, in a limiter.ByKey to that of the key; but not to those
-//     that a Config.Store shares. They only become more careful by it.
+//     that a Config.Store shares. They only become more careful by it, an Adaptive for all
+//     keys that it is the limit of.
 //   - with nothing Remaining until Reset, a cooldown of kind quota until then, as
 //     if the vendor had refused the call and said so: nothing is sent in the scope,
 //     Config.MaxWait counts, and one probe comes first afterwards. It is no

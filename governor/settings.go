@@ -8,6 +8,7 @@ import (
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/breaker"
+	"github.com/flyball-go/flyball/internal/isnil"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/retry"
 	"github.com/flyball-go/flyball/throttle"
@@ -140,6 +141,9 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 		switch {
 		case l.Limiter != nil && l.Quota != (limiter.QuotaConfig{}):
 			bad(fmt.Sprintf("Limits[%d].Quota", i), l.Quota, "none beside a Limiter")
+		case l.Limiter != nil && isnil.Pointer(l.Limiter):
+			bad(fmt.Sprintf("Limits[%d].Limiter", i), fmt.Sprintf("a nil %T", l.Limiter), "a limiter")
+			l.Limiter = nil
 		case l.Limiter != nil:
 		case l.Quota == limiter.QuotaConfig{}:
 			bad(fmt.Sprintf("Limits[%d].Limiter", i), "nil", "a limiter, or a Quota")
