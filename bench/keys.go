@@ -18,19 +18,19 @@ import (
 // once, as they hardly vary: each exchange of so many costs the server some 50 µs.
 func init() {
 	add(
-		row{id: "E5", what: "a key in Redis that was used once, of 10,000", peer: "a hash of one field", unit: "B",
-			target: []bound{{amount, 1024}}, measure: once(idleKeys(store.Window), 10_000)},
+		row{id: "E5", what: "a key in Redis that was used once, of 100,000", peer: "a hash of one field", unit: "B",
+			target: []bound{{amount, 1024}}, measure: once(idleKeys(store.Window), 100_000)},
 		row{id: "E5sliding", what: "the same, of a limit over a sliding window", peer: "a hash of one field", unit: "B",
-			target: []bound{{amount, 1024}}, measure: once(idleKeys(store.Sliding), 10_000)},
-		row{id: "E6", what: "memory of a Redis in which 20,000 keys came and went, 2,000 at a time", peer: "after the first 2,000", unit: "B",
-			target: []bound{{ratio, 1.1}}, measure: once(churned, 2000)},
+			target: []bound{{amount, 1024}}, measure: once(idleKeys(store.Sliding), 100_000)},
+		row{id: "E6", what: "memory of a Redis in which a million keys came and went, 100,000 at a time", peer: "after the first 100,000", unit: "B",
+			target: []bound{{ratio, 1.1}}, measure: once(churned, 100_000)},
 	)
 }
 
 // once measures n keys, and has every pass be the same.
 func once(measure func(ctx context.Context, n int) (sample, error), n int) func(passes int) ([]sample, error) {
 	return func(passes int) ([]sample, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
 		defer cancel()
 		s, err := measure(ctx, n)
 		if err != nil {
