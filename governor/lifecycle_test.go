@@ -270,13 +270,13 @@ func TestClosureThatRunsTooLongIsReportedOnce(t *testing.T) {
 
 func TestConfigErrorsNameFieldAndValue(t *testing.T) {
 	for want, cfg := range map[string]governor.PlainConfig{
-		`governor: Config.Name is "", want a name`:                                   {},
-		"governor: Config.Workers is -1, want 0 to 1048575":                          {Name: "x", Workers: -1},
-		"governor: Config.MaxQueue is -5, want 0 to 2147483647":                      {Name: "x", MaxQueue: -5},
-		"governor: Config.MaxCooldown is -1s, want 0 or more":                        {Name: "x", MaxCooldown: -time.Second},
-		"governor: Config.MinCooldown is 48h0m0s, want at most MaxCooldown, 24h0m0s": {Name: "x", MinCooldown: 48 * time.Hour},
-		"governor: Config.Limits[0].Limiter is nil, want a limiter, or a Quota":      {Name: "x", Limits: []governor.Limit{{}}},
-		"governor: Config.Limits[0].Limiter is a nil *limiter.ByKey, want a limiter": {Name: "x", Limits: []governor.Limit{{Limiter: (*limiter.ByKey)(nil)}}},
+		`governor: Config.Name is "", want a name`:                                      {},
+		"governor: Config.Workers is -1, want 0 to 1048575":                             {Name: "x", Workers: -1},
+		"governor: Config.MaxQueue is -5, want 0 to 2147483647":                         {Name: "x", MaxQueue: -5},
+		"governor: Config.MaxCooldown is -1s, want 0 or more":                           {Name: "x", MaxCooldown: -time.Second},
+		"governor: Config.MinCooldown is 48h0m0s, want at most MaxCooldown, 24h0m0s":    {Name: "x", MinCooldown: 48 * time.Hour},
+		"governor: Config.Limits[0].Limiter is nil, want a limiter, or a Quota":         {Name: "x", Limits: []governor.Limit{{}}},
+		"governor: Config.Limits[0].Limiter is a nil *limiter.ByKey, want a limiter":    {Name: "x", Limits: []governor.Limit{{Limiter: (*limiter.ByKey)(nil)}}},
 		"governor: Config.Limits[1].Limiter is a nil *limiter.Adaptive, want a limiter": {Name: "x", Limits: []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 1, Per: 1}}, {Limiter: (*limiter.Adaptive)(nil)}}},
 	} {
 		g, err := governor.New(cfg)
