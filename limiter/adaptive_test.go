@@ -341,7 +341,8 @@ func FuzzAdaptive(f *testing.F) {
 	f.Add(10.0, 1.0, 100.0, int64(0), []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
 	f.Add(10.0, 1.0, 100.0, int64(time.Second), []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
 	f.Fuzz(func(t *testing.T, start, least, most float64, window int64, ops []byte) {
-		a, err := NewAdaptive(AdaptiveConfig{Start: start, Min: least, Max: most, Window: time.Duration(window)})
+		cfg := AdaptiveConfig{Start: start, Min: least, Max: most, Window: time.Duration(window)}
+		a, err := NewAdaptive(cfg)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "limiter: AdaptiveConfig.") {
 				t.Fatal(err)
@@ -353,7 +354,7 @@ func FuzzAdaptive(f *testing.F) {
 		for len(ops) >= 2 {
 			op, arg := ops[0], int(ops[1])
 			ops = ops[2:]
-			switch op % 10 {
+			switch op % 11 {
 			case 0, 1:
 				if a.Wait(now, "", arg) == 0 {
 					a.Take(now, "", arg)
@@ -373,6 +374,12 @@ func FuzzAdaptive(f *testing.F) {
 				a.Take(now, "", arg<<(op>>3)) // without being told to
 			case 8:
 				a.Told(now, sent, throttle.Quota{Limit: int64(arg), Remaining: int64(op>>3) - 1, Reset: now.Add(time.Duration(arg) * time.Second)})
+			case 10:
+				b := newAdaptive(t, cfg)
+				if !b.Restore(a.Snapshot(now)) {
+					t.Fatal("it is not restored")
+				}
+				a = b
 			case 9:
 				if err := a.Import(now, a.Export(now.Add(-time.Duration(arg)*time.Hour))); err != nil {
 					t.Fatal(err)

@@ -166,6 +166,21 @@ func ExampleAdaptive_Export() {
 	// Output: true
 }
 
+// One that is made anew in the same process goes on exactly as the one before it.
+func ExampleAdaptive_Snapshot() {
+	cfg := limiter.AdaptiveConfig{Window: time.Minute, Start: 10}
+	a, err := limiter.NewAdaptive(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	a.Told(start, start, throttle.Quota{Limit: 300, Remaining: 0, Reset: start.Add(time.Minute)})
+	known := a.Snapshot(start)
+
+	again, _ := limiter.NewAdaptive(cfg)
+	fmt.Println(again.Restore(known), again.Wait(start, "", 1), again.Rate(start, ""))
+	// Output: true 1m0s 5
+}
+
 var errNotFound = errors.New("not found")
 
 // Layers for a server of one's own, which queues when it has too much to do, and
