@@ -47,8 +47,9 @@ const maxHost = 1024
 // no scope is cooling down or on its way back from that; it is not paused; its breaker is
 // willing; and every limit says that all its permits are back (limiter.Idler;
 // limiter.Adaptive). What an Adaptive knows the host's next governor goes on with (if it is
-// configured otherwise, with what Export gives), but for that of the host that was asked for
-// longest ago when there are MaxHosts; what a Config.Store shares its Syncer keeps. One
+// configured otherwise, with what Export gives), but for the calls that it has seen while
+// everything passed, and for that of the host that was asked for longest ago when there are
+// MaxHosts; what a Config.Store shares its Syncer keeps. One
 // with a limit that cannot say whether its permits are back is not evicted. Never are there
 // two governors of a host that call it. What was changed by hand is forgotten: SetMaxQueue,
 // a limit of a limiter; and the evicted governor's statistics are.
@@ -231,9 +232,9 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 		making.gov, making.err = gov, nil
 		m.gov, m.kept, m.since = gov, nil, time.Now()
 		if len(cfg.Restore.Cooldowns) > 0 {
-			m.restored, m.exported = true, time.Now()
-			if when := cfg.Restore.When; when.Before(m.exported) {
-				m.exported = when
+			m.restored, m.given, m.exported = true, cfg.Restore.When, time.Now()
+			if m.given.Before(m.exported) {
+				m.exported = m.given
 			}
 		}
 		m.asked = &asked[S, C]{host: m.host, gov: gov}
@@ -260,7 +261,7 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 		making.err = ErrClosed
 		return nil, ErrClosed
 	}
-	if m.restored && !cfg.Restore.When.After(m.exported) {
+	if when := cfg.Restore.When; m.restored && (when.Equal(m.given) || !when.After(m.exported)) {
 		cfg.Restore.Cooldowns = nil // what the vendor, or Clear, has said since they were restored counts more
 	}
 	if m.kept != nil {

@@ -111,7 +111,7 @@ func (g *gate) blank(now int64) (kept []inherited, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := g.time(now)
-	knows := false
+	knows, shared := false, make(map[*limiter.Adaptive]*limiter.Snapshot) // by keys of a ByKey
 	for at, l := range singles(g.limits) {
 		switch l := l.(type) {
 		case learner:
@@ -123,7 +123,10 @@ func (g *gate) blank(now int64) (kept []inherited, ok bool) {
 				h.told = r.Remaining(t)
 			}
 			if a, ok := l.(*limiter.Adaptive); ok {
-				h.all = a.Snapshot(t)
+				if h.all = shared[a]; h.all == nil {
+					h.all = a.Snapshot(t)
+					shared[a] = h.all
+				}
 			}
 			knows = knows || h.rate.Rate > 0 || h.rate.Pause > 0 || h.told != nil
 			kept = append(kept, h)
@@ -144,12 +147,14 @@ func (g *gate) blank(now int64) (kept []inherited, ok bool) {
 // remember gives limits what an evicted governor of the same host had learned.
 func (c *core) remember(kept []inherited) {
 	now, all := time.Now(), seatedIn(c.limits)
+	restored := make(map[*limiter.Adaptive]bool)
 	for _, h := range kept {
 		l, ok := next[learner](all, h.at)
 		if !ok {
 			continue
 		}
-		if a, ok := l.(*limiter.Adaptive); ok && a.Restore(h.all) {
+		if a, ok := l.(*limiter.Adaptive); ok && (restored[a] || a.Restore(h.all)) {
+			restored[a] = true
 			continue
 		}
 		_ = l.Import(now, h.rate) // of an Adaptive that is another now: not used

@@ -274,6 +274,47 @@ func TestARestoreOfAClockThatWasAheadHidesNoLaterOne(t *testing.T) {
 	})
 }
 
+func TestTheSameRestoreOfAClockThatIsAheadCountsOnce(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Second, 24 * time.Hour} {
+		inGroup(t, func(_ *plainGroupConfig, each *governor.PlainConfig) {
+			when := time.Now().Add(ahead)
+			each.Restore = governor.Learned{When: when, Cooldowns: []governor.LearnedCooldown{{Until: when.Add(10 * time.Hour)}}}
+		}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+			for range 3 {
+				get(t, g, "a").Clear(throttle.Scope{})
+				evicted(t, g)
+				if len(get(t, g, "a").Stats().Cooldowns) != 0 {
+					t.Errorf("ahead by %v: it is back after Clear", ahead)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatConfigTellsALimitCountsBesideWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := false
+		g, err := governor.NewGroup(governor.GroupConfig[string, struct{}]{Config: func(string) (governor.PlainConfig, error) {
+			a, err := limiter.NewAdaptive(limiter.AdaptiveConfig{Start: 10, Window: time.Minute, Max: 1e4})
+			if told {
+				a.Told(time.Now(), time.Now(), throttle.Quota{Limit: 60, Remaining: 0, Reset: time.Now().Add(time.Minute), Cost: -1})
+			}
+			return governor.PlainConfig{MaxWait: -1, Limits: []governor.Limit{{Limiter: a}}}, err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		evicted(t, g)
+		told = true
+		start := time.Now()
+		call(t, get(t, g, "a"), sleep(0))
+		if r := get(t, g, "a").Stats().Limits[0].Rate; r > 1 || time.Since(start) < time.Minute {
+			t.Errorf("of 60 a minute, of which none is left: %v a second, the first after %v", r, time.Since(start))
+		}
+	})
+}
+
 func TestARestoredRateDoesNotReplaceWhatWasLearnedSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saved := governor.Learned{When: time.Now(), Rates: []governor.LearnedRate{{Learned: limiter.Learned{Rate: 1000, Pause: time.Second, When: time.Now()}}}}

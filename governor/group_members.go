@@ -18,7 +18,8 @@ type member[S comparable, C any] struct {
 	kept   []inherited
 
 	restored bool      // Config.Restore had cooldowns, which are not to come back when it is made anew
-	exported time.Time // when that was
+	given    time.Time // Learned.When of that
+	exported time.Time // the same, if it was not in the future
 
 	gets  uint64    // how often it was asked for
 	seen  uint64    // gets and starts at the last sweep

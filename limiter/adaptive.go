@@ -66,7 +66,7 @@ type AdaptiveConfig struct {
 // vendor has answered, Refused only if the answer concerns the host.
 //
 // An Adaptive belongs to one owner and has no lock. Methods allocate nothing, but
-// for the first Told of each window. They are O(1), with a Window at most some 500 additions.
+// for the first Told of each window, Snapshot and Restore. They are O(1), with a Window at most some 500 additions.
 type Adaptive struct {
 	cfg AdaptiveConfig
 

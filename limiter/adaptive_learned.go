@@ -123,6 +123,9 @@ func (p *bucketed) restore(t float64, l Learned, sure float64) {
 			start = max(start, p.rate) // the Start
 		}
 		p.rate, p.full = max(p.min, min(start, p.max)), t
+		if p.start == 0 {
+			p.start = p.rate // everything does not pass any more
+		}
 		p.learn.init(true)
 		p.learn.pause = l.Pause.Seconds()
 		return
@@ -141,10 +144,14 @@ func (p *bucketed) restore(t float64, l Learned, sure float64) {
 // duration returns seconds as a Duration.
 func duration(seconds float64) time.Duration { return time.Duration(seconds * 1e9) }
 
-func (w *windowed) export(float64) Learned {
+func (w *windowed) export(t float64) Learned {
+	pause := w.pause
+	if w.paused {
+		pause = max(pause, w.since(t))
+	}
 	return Learned{
 		Rate: w.quota / w.window, Stood: w.fallen / w.window,
-		Growing: w.growth > 0 && w.fallen == 0, Pause: duration(w.pause),
+		Growing: w.growth > 0 && w.fallen == 0, Pause: duration(pause),
 	}
 }
 

@@ -9,18 +9,18 @@ import (
 // with [Adaptive.Snapshot].
 type Snapshot struct{ of Adaptive }
 
-// Snapshot returns what a knows now. It has some 1 KiB; with a Window, and permits that
-// are not back, 8 KiB more.
+// Snapshot returns what a knows now. It has some 1 KiB, 5 KiB when the vendor has told
+// something, and 8 KiB more if permits were taken in the last four Windows.
 func (a *Adaptive) Snapshot(now time.Time) *Snapshot {
 	a.at(now)
 	return &Snapshot{of: a.copy()}
 }
 
-// Restore makes a new Adaptive, from which nothing was taken yet, go on exactly as the one
-// would of which s is. It reports false, and changes nothing, when that was configured
-// differently. What is for another process, or for another configuration, Export gives.
+// Restore makes a new Adaptive go on exactly as the one would of which s is. It reports
+// false, and changes nothing, when that was configured differently, or a was told or asked
+// anything before. What is for another process, or for another configuration, Export gives.
 func (a *Adaptive) Restore(s *Snapshot) bool {
-	if s == nil || s.of.cfg != a.cfg {
+	if s == nil || s.of.cfg != a.cfg || a.begun {
 		return false
 	}
 	*a = s.of.copy()
@@ -48,7 +48,7 @@ func (p *bucketed) copy() model {
 
 func (w *windowed) copy() model {
 	c := *w
-	if c.tally.counts = nil; w.tally.sum > 0 {
+	if c.tally.counts = nil; slices.ContainsFunc(w.tally.counts, func(n uint32) bool { return n > 0 }) {
 		c.tally.counts = slices.Clone(w.tally.counts)
 	}
 	return &c

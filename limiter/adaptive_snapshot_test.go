@@ -198,3 +198,62 @@ func TestWhatGrowsAfterRefusalsDoesNotGoBackToItsStart(t *testing.T) {
 		}
 	}
 }
+
+// Without a Start, too, and though what was imported was only one.
+func TestARateIsNotLostByAnExportInAPause(t *testing.T) {
+	for name, l := range map[string]Learned{
+		"31 days old":         {Rate: 50, Pause: time.Second, When: epoch.Add(-31 * 24 * time.Hour)},
+		"of a Window":         {Rate: 50, Window: time.Minute, Pause: time.Second, When: epoch},
+		"growing, or refused": {Rate: 50, Growing: true, Pause: time.Second, When: epoch},
+	} {
+		a := newAdaptive(t, AdaptiveConfig{})
+		if err := a.Import(epoch, l); err != nil {
+			t.Fatal(err)
+		}
+		now, _ := drive(a, epoch, time.Minute, &windowVendor{quota: 5, window: time.Second}, true)
+		if ra, rb := a.Rate(now, ""), imported(t, a, now).Rate(now, ""); rb == 0 || rb > ra {
+			t.Errorf("%s: %v goes on with %v", name, ra, rb)
+		}
+	}
+}
+
+func TestAnExportInAPauseOfAWindowTellsOfTheRefusal(t *testing.T) {
+	a := newAdaptive(t, AdaptiveConfig{Start: 200. / 60, Window: time.Minute, Max: 1e4})
+	v := &windowVendor{quota: 100, window: time.Minute}
+	now, _ := drive(a, epoch, 10*time.Minute, v, true)
+	b := imported(t, a, now)
+	now = now.Add(10 * time.Second)
+	v.quota = 150
+	for i := 0; i < 200 && !b.Export(now).Growing; i++ {
+		now, _ = drive(b, now, time.Minute, v, false)
+	}
+	if rb, rc := b.Rate(now, ""), imported(t, b, now).Rate(now, ""); rc > rb*1.001 {
+		t.Errorf("%v goes on with %v, and Start was refused", rb, rc)
+	}
+}
+
+func TestASnapshotKnowsWhatALateAnswerIsAbout(t *testing.T) {
+	cfg := AdaptiveConfig{Start: 100. / 60, Window: time.Minute, Max: 1e4}
+	a, b := newAdaptive(t, cfg), newAdaptive(t, cfg)
+	now, sent := epoch, epoch
+	for now.Before(epoch.Add(70 * time.Second)) {
+		if d := a.Wait(now, "", 1); d > 0 {
+			now = now.Add(d)
+			continue
+		}
+		a.Take(now, "", 1)
+		sent, now = now, now.Add(time.Millisecond)
+	}
+	now = now.Add(65 * time.Second)
+	if !a.Full(now) || !b.Restore(a.Snapshot(now)) {
+		t.Fatal("it is not restored")
+	}
+	a.Refused(now, sent, "")
+	b.Refused(now, sent, "")
+	if ra, rb := a.Rate(now, ""), b.Rate(now, ""); ra != rb {
+		t.Errorf("a refusal leaves %v a second, and %v where it was restored", ra, rb)
+	}
+	if b.Restore(a.Snapshot(now)) {
+		t.Error("one that is in use is replaced")
+	}
+}

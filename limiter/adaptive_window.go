@@ -151,12 +151,15 @@ func (w *windowed) take(t, n float64) {
 	}
 }
 
+// since is the length of a pause until t; not 0, which says that there was none.
+func (w *windowed) since(t float64) float64 { return max(min(t-w.cut, longest), 1e-3) }
+
 // resume begins again after a pause.
 func (w *windowed) resume(t float64) {
 	if !w.paused {
 		return
 	}
-	w.paused, w.pause = false, min(t-w.cut, longest)
+	w.paused, w.pause = false, w.since(t)
 	w.train = train{next: t}
 	if w.growth == 0 {
 		w.stand(t)

@@ -112,6 +112,9 @@ func (s *State) sorted() []Node {
 	return s.names
 }
 
+// lot is how many members are made room for at once.
+const lot = 256
+
 // leastMember is less than the bytes of any member and its name.
 const leastMember = 20
 
@@ -127,17 +130,22 @@ func (s *State) UnmarshalBinary(b []byte) error {
 	r.code(&c)
 	// Whoever exchanges reads all nodes, so it is done with few allocations.
 	n := c.count(0, min(maxStateNodes, (len(c.in)-c.at)/leastMember))
-	r.nodes = make(map[Node]*member, n)
-	names, members := make([]Node, n), make([]member, n)
+	r.nodes = make(map[Node]*member, min(n, lot))
+	names := make([]Node, 0, min(n, lot))
+	var members []member
 	last := Node("")
-	for i := range members {
-		name := &names[i]
-		text(&c, name, 32)
-		members[i].code(&c)
-		if c.bad = c.bad || *name <= last || name.Check() != nil; c.bad {
+	for i := range n {
+		if len(members) == 0 { // a lot at a time: of garbage there are soon no more
+			members = make([]member, min(n-i, lot))
+		}
+		var name Node
+		text(&c, &name, 32)
+		members[0].code(&c)
+		if c.bad = c.bad || name <= last || name.Check() != nil; c.bad {
 			break
 		}
-		r.nodes[*name], last = &members[i], *name
+		names, last = append(names, name), name
+		r.nodes[name], members = &members[0], members[1:]
 	}
 	if c.bad || c.at < len(c.in) || r.prober != "" && r.nodes[r.prober] == nil {
 		return fmt.Errorf("%w: garbage for a state", ErrInvalid)

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 )
 
 // stateFormat is the first byte of a State. Another is of a version of this package
@@ -97,7 +98,9 @@ func (c *coder) time(v *int64) {
 	if c.signed(&d); d > 1<<62 || d < -1<<62 {
 		c.bad, d = true, 0
 	}
-	*v = c.now + d
+	if *v = c.now + d; c.reads && *v == 0 {
+		c.bad = true
+	}
 }
 
 func text[T ~string](c *coder, s *T, most int) {
@@ -112,6 +115,13 @@ func text[T ~string](c *coder, s *T, most int) {
 	}
 	*s = T(c.in[c.at : c.at+n])
 	c.at += n
+}
+
+// scope is that of a cooldown, which is kept when the rest is long gone.
+func scope(c *coder, s *string) {
+	if text(c, s, maxScope); c.reads {
+		*s = strings.Clone(*s)
+	}
 }
 
 func (c *coder) count(n, most int) int {
@@ -171,7 +181,7 @@ func (r *resource) code(c *coder) {
 		c.bad = true
 	}
 	list(c, &r.cools, MaxScopes, func(k *cooled) {
-		text(c, &k.scope, maxScope)
+		scope(c, &k.scope)
 		c.time(&k.until)
 		if num(c, &k.gen, huge); k.gen > r.gen {
 			c.bad = true
@@ -251,7 +261,7 @@ func (n *member) code(c *coder) {
 	num(c, &a.Nodes, maxStateNodes)
 	list(c, &a.Limits, 8, func(l *Limit) { l.code(c) })
 	list(c, &a.Cooldowns, MaxScopes, func(k *Cooldown) {
-		text(c, &k.Scope, maxScope)
+		scope(c, &k.Scope)
 		num(c, &k.Left, uint64(MaxCool))
 		num(c, &k.Gen, huge)
 	})
