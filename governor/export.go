@@ -125,13 +125,13 @@ func seatedIn(limits []limit) seated {
 	return all
 }
 
-// next returns the next limiter at p that is a T.
-func next[T any](all seated, p seat) (t T, ok bool) {
-	for !ok && len(all[p]) > 0 {
-		t, ok = all[p][0].(T)
-		all[p] = all[p][1:]
+// next returns the next learner at p.
+func (s seated) next(p seat) (l learner, ok bool) {
+	for !ok && len(s[p]) > 0 {
+		l, ok = s[p][0].(learner)
+		s[p] = s[p][1:]
 	}
-	return t, ok
+	return l, ok
 }
 
 // cooling returns an event for each scope that is by what the vendor has said here.
@@ -173,7 +173,7 @@ func (s *settings) remember(l Learned, now time.Time) error {
 		if rate.Per > throttle.Bucket {
 			return fmt.Errorf("governor: Config.Restore.Rates[%d].Per is %v, want host, selector, tenant or bucket", i, uint8(rate.Per))
 		}
-		if r, ok := next[learner](all, seat{rate.Per, rate.ByKey, rate.Key, rate.Unit}); ok {
+		if r, ok := all.next(seat{rate.Per, rate.ByKey, rate.Key, rate.Unit}); ok {
 			if err := r.Import(now, rate.Learned); err != nil {
 				return fmt.Errorf("governor: Config.Restore.Rates[%d]: %w", i, err)
 			}

@@ -233,13 +233,21 @@ func TestARateGoesOnInALimitOfItsUnit(t *testing.T) {
 			{Unit: "tokens", Learned: limiter.Learned{Rate: 1e5, Pause: time.Second, When: time.Now()}},
 			{Learned: limiter.Learned{Rate: 50, Pause: time.Second, When: time.Now()}},
 		}}
-		g, err := governor.New(governor.PlainConfig{Name: "x", Restore: l, Limits: limits("")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer g.Close()
-		if got := g.Export().Rates; len(got) != 1 || got[0].Rate != 50 {
-			t.Errorf("%+v, want one of 50", got)
+		for _, units := range [][]string{{""}, {"", "tokens"}} {
+			g, err := governor.New(governor.PlainConfig{Name: "x", Restore: l, Limits: limits(units...)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			got := g.Export().Rates
+			for _, r := range got {
+				if want := map[string]float64{"": 50, "tokens": 1e5}[r.Unit]; r.Rate != want {
+					t.Errorf("in %q the rate is %v, want %v", r.Unit, r.Rate, want)
+				}
+			}
+			if len(got) != len(units) {
+				t.Errorf("%d rates, want %d", len(got), len(units))
+			}
 		}
 	})
 }

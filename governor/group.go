@@ -49,10 +49,10 @@ const maxHost = 1024
 // limiter.Adaptive). What an Adaptive knows the host's next governor goes on with (if it is
 // configured otherwise, with what Export gives), but for the calls that it has seen while
 // everything passed, and for that of the host that was asked for longest ago when there are
-// MaxHosts; what a Config.Store shares its Syncer keeps. One
-// with a limit that cannot say whether its permits are back is not evicted. Never are there
-// two governors of a host that call it. What was changed by hand is forgotten: SetMaxQueue,
-// a limit of a limiter; and the evicted governor's statistics are.
+// MaxHosts; what a Config.Store shares its Syncer keeps. One with a limit that cannot say
+// whether its permits are back is not evicted. Never are there two governors of a host that
+// call it. What was changed by hand is forgotten: SetMaxQueue, a limit of a limiter; and the
+// evicted governor's statistics are.
 //
 // A *Governor that Get returned is good for as long as the Group is: what is submitted
 // through it after an eviction, or told to its Learn, Clear, Pause, Resume and

@@ -149,7 +149,7 @@ func (c *core) remember(kept []inherited) {
 	now, all := time.Now(), seatedIn(c.limits)
 	restored := make(map[*limiter.Adaptive]bool)
 	for _, h := range kept {
-		l, ok := next[learner](all, h.at)
+		l, ok := all.next(h.at)
 		if !ok {
 			continue
 		}

@@ -211,7 +211,10 @@ func TestTheNextGovernorKnowsTheRateOfEachKey(t *testing.T) {
 	})
 }
 
-func TestAGroupRestoresACooldownOnce(t *testing.T) {
+// restoring runs fn with a Group whose Config has a Restore with a cooldown of ten hours, by a
+// clock that is ahead so far, which export makes anew. cooling asks whether "a" has it.
+func restoring(t *testing.T, fn func(t *testing.T, g *plainGroup, export func(ahead time.Duration), cooling func() bool)) {
+	t.Helper()
 	var saved governor.Learned
 	inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) {
 		c.Config = func(string) (governor.PlainConfig, error) {
@@ -219,76 +222,41 @@ func TestAGroupRestoresACooldownOnce(t *testing.T) {
 			return *each, nil
 		}
 	}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
-		cooling := func() bool { return len(get(t, g, "a").Stats().Cooldowns) == 1 }
-		pause := func() {
-			now := time.Now()
-			saved = governor.Learned{When: now, Cooldowns: []governor.LearnedCooldown{{Until: now.Add(10 * time.Hour)}}}
-		}
-		pause()
-		if !cooling() {
-			t.Fatal("it is not restored")
-		}
-		get(t, g, "a").Clear(throttle.Scope{})
-		for range 2 {
-			evicted(t, g)
-			if cooling() {
-				t.Fatal("it is back after Clear")
-			}
-		}
-		evicted(t, g)
-		if pause(); !cooling() {
-			t.Error("what was exported later is not restored")
-		}
-	})
-}
-
-func TestACooldownIsRestoredAgainForAGovernorThatWasClosedByHand(t *testing.T) {
-	inGroup(t, func(_ *plainGroupConfig, each *governor.PlainConfig) {
-		now := time.Now()
-		each.Restore = governor.Learned{When: now, Cooldowns: []governor.LearnedCooldown{{Until: now.Add(10 * time.Hour)}}}
-	}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
-		get(t, g, "a").Close()
-		if len(get(t, g, "a").Stats().Cooldowns) != 1 {
-			t.Error("the next governor does not know of it")
-		}
-	})
-}
-
-func TestARestoreOfAClockThatWasAheadHidesNoLaterOne(t *testing.T) {
-	var saved governor.Learned
-	inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) {
-		c.Config = func(string) (governor.PlainConfig, error) {
-			each.Restore = saved
-			return *each, nil
-		}
-	}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
-		ahead := time.Now().Add(24 * time.Hour)
-		saved = governor.Learned{When: ahead, Cooldowns: []governor.LearnedCooldown{{Until: ahead.Add(time.Second)}}}
-		get(t, g, "a").Clear(throttle.Scope{})
-		evicted(t, g)
-		now := time.Now()
-		saved = governor.Learned{When: now, Cooldowns: []governor.LearnedCooldown{{Until: now.Add(10 * time.Hour)}}}
-		if len(get(t, g, "a").Stats().Cooldowns) != 1 {
-			t.Error("what was exported later is not restored")
-		}
-	})
-}
-
-func TestTheSameRestoreOfAClockThatIsAheadCountsOnce(t *testing.T) {
-	for _, ahead := range []time.Duration{time.Second, 24 * time.Hour} {
-		inGroup(t, func(_ *plainGroupConfig, each *governor.PlainConfig) {
+		export := func(ahead time.Duration) {
 			when := time.Now().Add(ahead)
-			each.Restore = governor.Learned{When: when, Cooldowns: []governor.LearnedCooldown{{Until: when.Add(10 * time.Hour)}}}
-		}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+			saved = governor.Learned{When: when, Cooldowns: []governor.LearnedCooldown{{Until: when.Add(10 * time.Hour)}}}
+		}
+		export(0)
+		fn(t, g, export, func() bool { return len(get(t, g, "a").Stats().Cooldowns) == 1 })
+	})
+}
+
+func TestAGroupRestoresACooldownOnce(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Second, 24 * time.Hour} {
+		restoring(t, func(t *testing.T, g *plainGroup, export func(time.Duration), cooling func() bool) {
+			if export(ahead); !cooling() {
+				t.Fatalf("ahead by %v: it is not restored", ahead)
+			}
 			for range 3 {
 				get(t, g, "a").Clear(throttle.Scope{})
-				evicted(t, g)
-				if len(get(t, g, "a").Stats().Cooldowns) != 0 {
-					t.Errorf("ahead by %v: it is back after Clear", ahead)
+				if evicted(t, g); cooling() {
+					t.Fatalf("ahead by %v: it is back after Clear", ahead)
 				}
+			}
+			evicted(t, g)
+			if export(0); !cooling() {
+				t.Errorf("ahead by %v: what was exported later is not restored", ahead)
 			}
 		})
 	}
+}
+
+func TestACooldownIsRestoredAgainForAGovernorThatWasClosedByHand(t *testing.T) {
+	restoring(t, func(t *testing.T, g *plainGroup, _ func(time.Duration), cooling func() bool) {
+		if get(t, g, "a").Close(); !cooling() {
+			t.Error("the next governor does not know of it")
+		}
+	})
 }
 
 func TestWhatConfigTellsALimitCountsBesideWhatIsKnown(t *testing.T) {

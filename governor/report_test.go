@@ -298,6 +298,29 @@ func TestProbeThatSaysThatNothingIsLeftEndsTheGuessing(t *testing.T) {
 	}
 }
 
+// A success of a call that began before a guess says nothing about that.
+func TestSuccessOfAnEarlierCallDoesNotEndTheGuessing(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		rec := governortest.Record(g, event.Cooling)
+		unknown := governortest.NewScript(governortest.Limited(throttle.Unknown))
+		call(t, g, unknown.Call) // refused, and then its probe
+		early := governor.Submit(t.Context(), g, "", sleep(10*time.Second))
+		synctest.Wait() // it has begun
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		refused := governortest.Limited(throttle.Unknown)
+		governor.Do(ctx, g, "", governortest.NewScript(refused, refused).Call)
+		<-early.Done()
+		var guessed []time.Duration
+		for _, e := range rec.Events() {
+			guessed = append(guessed, e.Delay)
+		}
+		if want := []time.Duration{15 * time.Second, 15 * time.Second, 30 * time.Second}; !slices.Equal(guessed, want) {
+			t.Errorf("guesses %v, want %v", guessed, want)
+		}
+	})
+}
+
 func TestLimitsOfTheLevelAreTold(t *testing.T) {
 	host, perTenant, count := &told{Limiter: newBucket(t, 1000, 1000)}, &told{Limiter: newBucket(t, 1000, 1000)}, newBucket(t, 1, 50)
 	bubble(t, func(c *governor.PlainConfig) {

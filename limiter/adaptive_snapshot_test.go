@@ -257,3 +257,10 @@ func TestASnapshotKnowsWhatALateAnswerIsAbout(t *testing.T) {
 		t.Error("one that is in use is replaced")
 	}
 }
+
+func TestTheLargestRateCanBeImported(t *testing.T) {
+	for w := time.Millisecond; w < 50*time.Millisecond; w += 7 * time.Microsecond {
+		a := newAdaptive(t, AdaptiveConfig{Start: 1e9, Max: 1e9, Window: w})
+		imported(t, a, epoch)
+	}
+}

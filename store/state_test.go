@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -156,6 +157,17 @@ func TestStateRefusesGarbage(t *testing.T) {
 			t.Errorf("the first %d of %d bytes: %v, want an error that matches ErrInvalid", n, len(good), err)
 		}
 	}
+	none, err := (&State{r: newResource(0, false, time.Second)}).AppendBinary(nil)
+	if err != nil || none[1] != 0 || new(State).UnmarshalBinary(none) != nil {
+		t.Fatalf("%x, %v", none, err)
+	}
+	at := slices.Concat(none[:5], []byte{1}, none[5:])      // probeEnds, by its distance from 0, which is never
+	long := slices.Concat(none[:1], []byte{0x80}, none[1:]) // a 0 of two bytes
+	for name, b := range map[string][]byte{"a time that is none": at, "a number that is too long": long} {
+		if err := new(State).UnmarshalBinary(b); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s passes: %v", name, err)
+		}
+	}
 	for name, spoil := range map[string]func(*resource){
 		"more used than can be": func(r *resource) { r.limits[0].full = 1 << 62; r.limits[0].full *= 2 },
 		"less than nothing":     func(r *resource) { r.nodes["1"].want = -1 },
@@ -174,6 +186,67 @@ func TestStateRefusesGarbage(t *testing.T) {
 			t.Errorf("%s passes", name)
 		}
 	}
+}
+
+// That many nodes follow is believed as far as they do.
+func TestGarbageMakesRoomForFewNodes(t *testing.T) {
+	none, err := NewState(StateConfig{Now: time.Unix(1, 0), TTL: time.Second}, false).AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := append(binary.AppendUvarint(none[:len(none)-1], 60_000), make([]byte, 60_000*leastMember)...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := new(State).UnmarshalBinary(b); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > uint64(2*len(b)) {
+		t.Errorf("%d bytes of it took %d", len(b), n)
+	}
+}
+
+// A scope that an answer has told of is kept by who was told, the rest is not.
+func TestAScopeDoesNotKeepTheStateThatItIsOf(t *testing.T) {
+	cfg := StateConfig{Now: time.Unix(1_800_000_000, 0), TTL: time.Second, MaxNodes: 1000}
+	s := NewState(cfg, false)
+	for i := range 500 {
+		it := Item{Key: "k", Seq: 1, Version: 1, Limits: []Limit{{Quota: 1e6, Per: time.Second}}, Want: 5}
+		if i == 0 {
+			it.Cool = []Cool{{"tenant:a", time.Minute}}
+		}
+		if _, _, err := s.Exchange(cfg, Node(fmt.Sprint(1000+i)), &it); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := s.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const states = 100
+	var told []string
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for range states {
+		var s State
+		if err := s.UnmarshalBinary(text); err != nil {
+			t.Fatal(err)
+		}
+		a, _, err := s.Exchange(cfg, "new", &Item{Key: "k", Seq: 1, Version: 1, Limits: []Limit{{Quota: 1e6, Per: time.Second}}})
+		if err != nil || len(a.Cooldowns) != 1 {
+			t.Fatal(a, err)
+		}
+		told = append(told, a.Cooldowns[0].Scope)
+	}
+	if n := int64(heap() - before); n > int64(states*len(text)/4) {
+		t.Errorf("%d scopes of states of %d bytes keep %d", len(told), len(text), n)
+	}
+	runtime.KeepAlive(told)
 }
 
 func FuzzState(f *testing.F) {
