@@ -149,10 +149,13 @@ func (g *Governor[S, C]) Vendor() Vendor { return g.vendor }
 // reentrant reports whether a call that would wait for a slot to use sel, or for a
 // limit, could wait for itself; see spent and runsInto.
 func (g *Governor[S, C]) reentrant(ctx context.Context, sel S) bool {
-	if g.evicted() {
-		g, _ = g.successor() // where it will be submitted to
+	if ctx == nil {
+		return false
 	}
-	if ctx == nil || attemptOf(ctx, g.core) == nil {
+	if g.evicted() {
+		g, _ = g.successor(ctx) // where it will be submitted to
+	}
+	if attemptOf(ctx, g.core) == nil {
 		return false
 	}
 	s, err := g.names.get(sel, g.core)

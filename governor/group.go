@@ -1,6 +1,7 @@
 package governor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +17,9 @@ type GroupConfig[S comparable, C any] struct {
 	// and then once at a time for one host. Limiters and breakers belong to one
 	// governor: make new ones in each call. As long as a host is remembered, the cooldowns
 	// of a Restore count once, and again if they were exported later; its rates, if none
-	// are remembered. It must not call the Group. Required.
+	// are remembered. It must not call the Group. Who finds no governor calls it on his
+	// own goroutine, and so waits for it; others wait for that, a request through an evicted
+	// governor as long as its context lasts. Required.
 	Config func(host string) (Config[S, C], error)
 
 	// MaxHosts bounds the governors, and the evicted ones of which something is
@@ -113,6 +116,11 @@ func NewGroup[S comparable, C any](cfg GroupConfig[S, C]) (*Group[S, C], error) 
 // Shutdown, or when one of them was called meanwhile. With a governor there it costs a
 // mutex and a map access, and less for the host that was asked for last.
 func (g *Group[S, C]) Get(host string) (*Governor[S, C], error) {
+	return g.get(context.Background(), host)
+}
+
+// get is Get for who waits for another's call of Config no longer than ctx lasts.
+func (g *Group[S, C]) get(ctx context.Context, host string) (*Governor[S, C], error) {
 	if len(host) > maxHost {
 		return nil, fmt.Errorf("governor: host of %d bytes, want at most %d", len(host), maxHost)
 	}
@@ -144,8 +152,8 @@ func (g *Group[S, C]) Get(host string) (*Governor[S, C], error) {
 		case m.making != nil:
 			making := m.making
 			g.mu.Unlock()
-			if !g.await(making) {
-				return nil, ErrClosed
+			if err := g.await(ctx, making); err != nil {
+				return nil, err
 			}
 			return making.gov, making.err
 		case m.gov == nil:
@@ -178,29 +186,32 @@ func (g *Group[S, C]) there(host string) *Governor[S, C] {
 		default:
 			making := m.making
 			g.mu.Unlock()
-			made := g.await(making)
-			if g.mu.Lock(); !made {
+			err := g.await(context.Background(), making)
+			if g.mu.Lock(); err != nil {
 				return nil
 			}
 		}
 	}
 }
 
-// await waits until m is made, and reports whether it was: once the Group is closed nobody
-// waits for a Config any more.
-func (g *Group[S, C]) await(m *making[S, C]) bool {
+// await waits until m is made, and otherwise says why it does not: ctx has ended, or the
+// Group is closed, when nobody waits for a Config any more.
+func (g *Group[S, C]) await(ctx context.Context, m *making[S, C]) error {
 	select {
 	case <-m.done:
-		return true
+		return nil
+	case <-ctx.Done():
+		return &CanceledError{Cause: context.Cause(ctx), ctx: ctx.Err()}
 	case <-g.shutting:
 	}
 	g.mu.Lock()
 	soon := m.soon
 	g.mu.Unlock()
-	if soon {
-		<-m.done
+	if !soon {
+		return ErrClosed
 	}
-	return soon
+	<-m.done
+	return nil
 }
 
 // over reports whether g was evicted, or closed by hand and has ended.

@@ -1,6 +1,7 @@
 package governor
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -173,10 +174,10 @@ type membership[S comparable, C any] struct {
 }
 
 // successor returns the view's governor as it is now, after g was evicted. With an
-// error, because there is none, it returns g.
-func (g *Governor[S, C]) successor() (*Governor[S, C], error) {
+// error, because there is none, or ctx ends while another makes it, it returns g.
+func (g *Governor[S, C]) successor(ctx context.Context) (*Governor[S, C], error) {
 	m := g.group.of.(*membership[S, C])
-	next, err := m.group.Get(m.host)
+	next, err := m.group.get(ctx, m.host)
 	if err != nil {
 		return g, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flyball-go/flyball/governor"
@@ -44,6 +45,69 @@ func TestStreamThroughAnEvictedGovernor(t *testing.T) {
 			t.Errorf("%q alive, %d made", alive(g), made.Load())
 		}
 	})
+}
+
+// While another goroutine calls Config, which takes an hour.
+func TestWhoWaitsForAnothersConfigWaitsNoLongerThanItsContext(t *testing.T) {
+	errGone := errors.New("gone")
+	only := func(context.Context, struct{}) (int, error) { return 1, nil }
+	through := map[string]func(ctx context.Context, g *governor.Plain) error{
+		"Do": func(ctx context.Context, g *governor.Plain) error {
+			_, err := governor.Do(ctx, g, "", only)
+			return err
+		},
+		"Submit": func(ctx context.Context, g *governor.Plain) error {
+			_, err := governor.Submit(ctx, g, "", only).Result(context.Background())
+			return err
+		},
+		"Stream": func(ctx context.Context, g *governor.Plain) (last error) {
+			for _, err := range governor.Stream(ctx, g, "", items(1)) {
+				last = err
+			}
+			return last
+		},
+		"Map": func(ctx context.Context, g *governor.Plain) (last error) {
+			of := func(context.Context, struct{}, int) (int, error) { return 1, nil }
+			for _, err := range governor.Map(ctx, g, "", slices.Values([]int{1}), of, nil) {
+				last = err
+			}
+			return last
+		},
+	}
+	for name, call := range through {
+		t.Run(name, func(t *testing.T) {
+			inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) {
+				first := true
+				c.Config = func(string) (governor.PlainConfig, error) {
+					if !first {
+						time.Sleep(time.Hour)
+					}
+					first = false
+					return *each, nil
+				}
+			}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+				old := evicted(t, g)
+				made := make(chan struct{})
+				go func() { defer close(made); get(t, g, "a") }()
+				synctest.Wait()
+
+				start := time.Now()
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errGone)
+				defer cancel()
+				err := call(ctx, old)
+				if took := time.Since(start); took != time.Second {
+					t.Errorf("waited %v", took)
+				}
+				if !errors.Is(err, errGone) || !errors.Is(err, context.DeadlineExceeded) || !governor.IsRefused(err) {
+					t.Errorf("got %v, want a refusal that says why", err)
+				}
+				<-made
+				if err := call(t.Context(), old); err != nil {
+					t.Errorf("when there is a governor: %v", err)
+				}
+			})
+		})
+	}
 }
 
 func TestMapInAClosureThroughAnEvictedGovernor(t *testing.T) {

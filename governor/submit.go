@@ -158,7 +158,7 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 		err = c.admit(r, &g.ask)
 		asking = false
 		if err == ErrClosed && c.evicted() {
-			next, e := g.successor()
+			next, e := g.successor(ctx)
 			if e == nil {
 				r.sel().refs.Add(-1)
 				r.class.Store(nil)
