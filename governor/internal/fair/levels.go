@@ -172,6 +172,34 @@ func (ls *levels) pass(lv *level, q *Queue) {
 	}
 }
 
+// turnOf is whose turn it is before q has its.
+func (ls *levels) turnOf(q *Queue) Turn {
+	lv := q.share.round.level
+	return Turn{shared: ls.shared, again: ls.again, passed: lv.passed, turn: lv.turn, since: q.Since}
+}
+
+// undo takes what pass and forgive have noted of a turn back that q had for nothing. Else,
+// where most tries are in vain, a priority that shares the starts would have its part of
+// the tries, and for ever those that are.
+func (ls *levels) undo(q *Queue, was Turn) {
+	ls.shared, ls.again = was.shared, was.again
+	if !ls.mixed {
+		return
+	}
+	lv := q.share.round.level
+	switch {
+	case was.passed == nil:
+		if lv.passed != nil {
+			ls.leave(lv)
+		}
+	case was.passed == lv.passed, was.passed == q && q.Since <= was.since:
+		ls.leave(lv)
+		lv.passed, lv.turn = was.passed, was.turn
+		ls.passed.Fix((*lower)(lv))
+	}
+	ls.settle(lv)
+}
+
 // changed says that the head of q may have, or its age.
 func (ls *levels) changed(q *Queue) {
 	lv := q.share.round.level

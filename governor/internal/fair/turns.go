@@ -99,3 +99,29 @@ func (t *Turns) Changed(q *Queue) {
 		t.many.changed(q)
 	}
 }
+
+// Turn is whose turn it was between priorities when one of them had a try.
+type Turn struct {
+	shared, again bool
+	passed        *Queue // in q's priority
+	turn          int64
+	since         int64 // of q
+}
+
+// Try is Started for what is about to be tried, and may be refused: see Undo.
+func (t *Turns) Try(q *Queue) (was Turn) {
+	if t.only != q {
+		was = t.many.turnOf(q)
+	}
+	t.Started(q)
+	return was
+}
+
+// Undo says that q, which has been out of turn since a Try and was put back as being
+// Ahead, has not started: between priorities, it is the turn of whose it was. Nothing
+// else of t has started in between.
+func (t *Turns) Undo(q *Queue, was Turn) {
+	if t.only != q {
+		t.many.undo(q, was)
+	}
+}

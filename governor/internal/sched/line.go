@@ -26,14 +26,15 @@ import (
 type line struct {
 	scope  throttle.Scope
 	lanes  fair.Turns
-	next   *Lane // in Scheduler.ready, to be tried; or, as a keeper, waiting in another line
-	keeper *Lane // the one of lanes that is next of other lines, too; nil: none
-	at     int64 // when one is to be, heap.Forever if a change of the scope will tell; see soon
-	idx    int32 // in Scheduler.lineTimes
-	also   *line // the next of those that delay.keeps begins with, in the order of their levels
-	limit  bool  // a limit has refused somebody, so that permits are waited for
-	eager  bool  // the next is tried without waiting for the last; see Hurry
-	over   bool  // nothing keeps anybody any more: all may go
+	next   *Lane     // in Scheduler.ready, to be tried; or, as a keeper, waiting in another line
+	was    fair.Turn // before it was next, if it has to come back
+	keeper *Lane     // the one of lanes that is next of other lines, too; nil: none
+	at     int64     // when one is to be, heap.Forever if a change of the scope will tell; see soon
+	idx    int32     // in Scheduler.lineTimes
+	also   *line     // the next of those that delay.keeps begins with, in the order of their levels
+	limit  bool      // a limit has refused somebody, so that permits are waited for
+	eager  bool      // the next is tried without waiting for the last; see Hurry
+	over   bool      // nothing keeps anybody any more: all may go
 }
 
 func (q *line) When() int64   { return q.at }
@@ -92,6 +93,7 @@ func (s *Scheduler) join(l *Lane, q *line) {
 		q.next, b.line = nil, nil
 		s.letGo(b)
 		s.enter(b, q, fair.Ahead)
+		q.lanes.Undo(&b.Queue, q.was)
 		s.try(q)
 	} else if q.lanes.Next() == &l.Queue {
 		s.try(q)
@@ -115,7 +117,8 @@ func (s *Scheduler) WaitInLine(l *Lane, scope throttle.Scope, at int64, wait tim
 	}
 	q := s.line(scope)
 	q.limit, q.eager, q.over = true, false, false
-	if p := l.line; !s.stays(l, q) {
+	p, tried := l.line, q.next == l
+	if !s.stays(l, q) {
 		d := l.held()
 		if p != nil && p.limit && wait <= d.wait {
 			d.keep(p)
@@ -126,7 +129,7 @@ func (s *Scheduler) WaitInLine(l *Lane, scope throttle.Scope, at int64, wait tim
 	if q.next != nil && q.next.parked {
 		s.letGo(l) // who keeps a line waits for no other keeper, lest they wait for each other
 	}
-	s.comeBack(l, q)
+	s.comeBack(l, q, tried)
 	if l.keeps() != nil && q.keeper == nil && q.lanes.Next() == &l.Queue {
 		q.keeper = l
 	} else {
@@ -173,9 +176,12 @@ func (d *delay) unkeep(q *line) {
 	}
 }
 
-// comeBack puts l before all others of q but who keeps other lines.
-func (s *Scheduler) comeBack(l *Lane, q *line) {
-	s.enter(l, q, fair.Ahead)
+// comeBack puts l before all others of q but who keeps other lines. tried says that it
+// was q's next.
+func (s *Scheduler) comeBack(l *Lane, q *line, tried bool) {
+	if s.enter(l, q, fair.Ahead); tried {
+		q.lanes.Undo(&l.Queue, q.was)
+	}
 	if k := q.keeper; k != nil { // what it keeps back is more
 		s.unlink(k)
 		q.lanes.Add(&k.Queue, s.Ageing, fair.Ahead)
@@ -188,12 +194,13 @@ func (s *Scheduler) comeBack(l *Lane, q *line) {
 func (s *Scheduler) WaitForScope(l *Lane, scope throttle.Scope, until int64) {
 	q := s.line(scope)
 	q.eager, q.over = false, false
+	tried := q.next == l
 	s.stays(l, q)
 	s.letGo(l)
 	if l.delay != nil {
 		l.delay.wait = 0
 	}
-	s.comeBack(l, q)
+	s.comeBack(l, q, tried)
 	if q.next == nil {
 		if q.idx != 0 && q.lanes.Next() != &l.Queue {
 			until = min(until, q.at) // which is that of who goes before it

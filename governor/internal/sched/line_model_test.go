@@ -27,7 +27,8 @@ type modelLine struct {
 	scope              throttle.Scope
 	turns              fairModel
 	next               *modelLane
-	timed              bool // it has a time
+	was                modelTurn // before that
+	timed              bool      // it has a time
 	at                 int64
 	limit, eager, over bool
 }
@@ -222,6 +223,7 @@ func (m *schedModel) try(q *modelLine) {
 			m.soon(q)
 			return
 		}
+		q.was = q.turns.whose(ml)
 		q.turns.turn(ml, false)
 		if k := m.keeper(q); k != nil && k != ml {
 			m.letGo(k) // others go first, and may for long

@@ -29,6 +29,7 @@ func (m *schedModel) join(ml *modelLane) bool {
 		q.next, b.line = nil, nil
 		m.letGo(b)
 		m.enter(b, q, paid{full: true, ahead: true})
+		q.turns.undo(b, q.was)
 		m.try(q)
 	} else if q.turns.next() == ml {
 		m.try(q)
@@ -45,8 +46,8 @@ func (m *schedModel) refused(ml *modelLane, scope throttle.Scope, at int64, wait
 	}
 	q := m.made(scope)
 	q.limit, q.eager, q.over = true, false, false
-	p := ml.line
-	if q.next == ml {
+	p, tried := ml.line, q.next == ml
+	if tried {
 		q.next = nil
 	}
 	if p == q {
@@ -61,7 +62,7 @@ func (m *schedModel) refused(ml *modelLane, scope throttle.Scope, at int64, wait
 		m.quit(ml)
 		m.letGo(ml)
 	}
-	if k := m.back(ml, q); k != nil || q.turns.next() != ml {
+	if k := m.back(ml, q, tried); k != nil || q.turns.next() != ml {
 		m.letGo(ml)
 	}
 	if q.next == nil && (!q.timed || q.at == heap.Forever || m.keeper(q) != nil || q.turns.next() == ml) {
@@ -69,11 +70,14 @@ func (m *schedModel) refused(ml *modelLane, scope throttle.Scope, at int64, wait
 	}
 }
 
-// back puts ml before all others of q but who keeps other lines, which it returns.
-func (m *schedModel) back(ml *modelLane, q *modelLine) *modelLane {
+// back puts ml before all others of q but who keeps other lines, which it returns. tried
+// says that ml was q's next.
+func (m *schedModel) back(ml *modelLane, q *modelLine, tried bool) *modelLane {
 	m.quit(ml)
 	k := m.keeper(q)
-	m.enter(ml, q, paid{full: true, ahead: true})
+	if m.enter(ml, q, paid{full: true, ahead: true}); tried {
+		q.turns.undo(ml, q.was)
+	}
 	if k != nil {
 		q.turns.remove(k)
 		q.turns.add(k, paid{full: true, ahead: true})
@@ -85,7 +89,8 @@ func (m *schedModel) back(ml *modelLane, q *modelLine) *modelLane {
 func (m *schedModel) held(ml *modelLane, scope throttle.Scope, until int64) {
 	q := m.made(scope)
 	q.eager, q.over = false, false
-	if q.next == ml {
+	tried := q.next == ml
+	if tried {
 		q.next = nil
 	}
 	if ml.line == q {
@@ -94,7 +99,7 @@ func (m *schedModel) held(ml *modelLane, scope throttle.Scope, until int64) {
 	m.quit(ml)
 	m.letGo(ml)
 	ml.wait = 0
-	m.back(ml, q)
+	m.back(ml, q, tried)
 	if q.next == nil {
 		if q.timed && q.turns.next() != ml {
 			until = min(until, q.at)

@@ -290,6 +290,37 @@ func (m *fairModel) turn(ml *modelLane, gone bool) (waited float64) {
 	return math.Floor(min(waited*ml.weight, cost))
 }
 
+// modelTurn is whose turn it was between priorities.
+type modelTurn struct {
+	shared, again bool
+	passed        *modelLane // of the priority of who was next
+	stamp         int
+	since         int64
+}
+
+// whose is whose turn it is, when it is ml's.
+func (m *fairModel) whose(ml *modelLane) modelTurn {
+	if m.alone {
+		return modelTurn{}
+	}
+	lv := m.levels[ml.name.Priority]
+	return modelTurn{m.shared, m.again, lv.passed, lv.stamp, ml.since()}
+}
+
+// undo has it be the turn of whose it was before that of ml, which has not started and is
+// back.
+func (m *fairModel) undo(ml *modelLane, was modelTurn) {
+	if m.alone {
+		return
+	}
+	m.shared, m.again = was.shared, was.again
+	lv := m.levels[ml.name.Priority]
+	if p := was.passed; p == nil || p == lv.passed || p == ml && ml.since() <= was.since {
+		lv.passed, lv.stamp = p, was.stamp
+	}
+	m.forgive(nil)
+}
+
 // owe has a tenant pay for what a start cost more, or get back what it cost less: for
 // its next start, and for those after it as far as others have had it. It returns what
 // it gets back beyond the former.

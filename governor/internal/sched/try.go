@@ -59,7 +59,7 @@ func (s *Scheduler) try(q *line) {
 			s.soon(q)
 			return
 		}
-		q.lanes.Started(&l.Queue) // if it has not, it comes back as having paid
+		q.was = q.lanes.Try(&l.Queue) // if it does not start, it comes back as having paid
 		if k := q.keeper; k != nil {
 			if q.keeper = nil; k != l {
 				s.letGo(k)
