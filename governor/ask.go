@@ -41,7 +41,10 @@ type Ask struct {
 
 	// KeepConn keeps the slot and the connection while the request waits out a
 	// cooldown or a backoff, for connections with a session that must not be
-	// interrupted.
+	// interrupted. What waits so is a lane of its own, beside the one that it came from,
+	// and shares as every lane does; but where it waits for a limit narrower than the
+	// host's, its tenant and all the others there, who may have to wait for a slot as well,
+	// take turns.
 	KeepConn bool
 }
 

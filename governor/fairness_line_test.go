@@ -3,6 +3,7 @@ package governor_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,19 +13,19 @@ import (
 
 // inLine runs fn with a governor whose buckets have a permit a second each, while calls of
 // so many other buckets end once a second, upon each of which the limits are asked again.
-func inLine(t *testing.T, ageing time.Duration, others int, fn func(t *testing.T, g *governor.Plain, loop func(ask governor.Ask, takes, pause time.Duration) *int)) {
+func inLine(t *testing.T, ageing time.Duration, others int, fn func(t *testing.T, g *governor.Plain, loop func(ask governor.Ask, takes, pause time.Duration) *atomic.Int64)) {
 	t.Helper()
 	bubble(t, func(c *governor.PlainConfig) {
 		c.Workers, c.NoPace, c.Ageing = 32, true, ageing
 		c.Limits = []governor.Limit{{Per: throttle.Bucket, Limiter: newBucket(t, 1, 1)}}
 	}, func(t *testing.T, g *governor.Plain) {
 		ctx, cancel := context.WithCancel(t.Context())
-		loop := func(ask governor.Ask, takes, pause time.Duration) *int {
-			n := new(int)
+		loop := func(ask governor.Ask, takes, pause time.Duration) *atomic.Int64 {
+			n := new(atomic.Int64)
 			go func() {
 				for ctx.Err() == nil {
 					if _, err := governor.Do(ctx, g.With(ask), "", sleep(takes)); err == nil {
-						*n++
+						n.Add(1)
 					}
 					time.Sleep(pause)
 				}
@@ -45,7 +46,7 @@ func inLine(t *testing.T, ageing time.Duration, others int, fn func(t *testing.T
 func TestWhatHasAgedStartsHoweverOftenALimitIsAskedInVain(t *testing.T) {
 	for others := range 4 {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
-			inLine(t, 10*time.Second, others, func(t *testing.T, g *governor.Plain, loop func(governor.Ask, time.Duration, time.Duration) *int) {
+			inLine(t, 10*time.Second, others, func(t *testing.T, g *governor.Plain, loop func(governor.Ask, time.Duration, time.Duration) *atomic.Int64) {
 				for range 2 {
 					loop(governor.Ask{Bucket: "b", Priority: 1}, 300*time.Millisecond, 0)
 				}
@@ -66,14 +67,14 @@ func TestWhatHasAgedStartsHoweverOftenALimitIsAskedInVain(t *testing.T) {
 func TestWhatIsUrgentSharesALineWithWhatHasAged(t *testing.T) {
 	for others := range 4 {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
-			inLine(t, time.Second, others, func(t *testing.T, g *governor.Plain, loop func(governor.Ask, time.Duration, time.Duration) *int) {
-				started := func(loops []*int) (n int) {
+			inLine(t, time.Second, others, func(t *testing.T, g *governor.Plain, loop func(governor.Ask, time.Duration, time.Duration) *atomic.Int64) {
+				started := func(loops []*atomic.Int64) (n int64) {
 					for _, l := range loops {
-						n += *l
+						n += l.Load()
 					}
 					return n
 				}
-				var low, high []*int
+				var low, high []*atomic.Int64
 				for range 300 {
 					low = append(low, loop(governor.Ask{Bucket: "b"}, 0, 10*time.Second))
 				}

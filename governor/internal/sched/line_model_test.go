@@ -20,6 +20,9 @@ type lineState struct {
 	apart  bool  // for a limit, by itself
 	at     int64 // until when it is there; 0: until it is woken
 	order  int
+
+	beside []*modelLine // of one that keeps its slot: those that there are of its scopes
+	yields int64        // until when it leaves permits to those
 }
 
 // modelLine is a line.
@@ -31,6 +34,7 @@ type modelLine struct {
 	timed              bool      // it has a time
 	at                 int64
 	limit, eager, over bool
+	ahead              map[string]bool // tenants of which one that keeps its slot has started since anybody here has
 }
 
 // schedModel is a Scheduler that looks at all lanes and lines for everything.
@@ -56,7 +60,7 @@ func (m *schedModel) line(scope throttle.Scope) *modelLine {
 func (m *schedModel) made(scope throttle.Scope) *modelLine {
 	q := m.line(scope)
 	if q == nil {
-		q = &modelLine{scope: scope, turns: fairModel{ageing: m.ready.ageing}}
+		q = &modelLine{scope: scope, turns: fairModel{ageing: m.ready.ageing}, ahead: make(map[string]bool)}
 		m.lines = append(m.lines, q)
 	}
 	return q
@@ -83,11 +87,12 @@ func (m *schedModel) keeper(q *modelLine) *modelLane {
 }
 
 func (m *schedModel) next(full bool) (next *modelLane) {
-	if !full {
-		next = m.ready.next()
+	if next = m.ready.next(); !full || next == nil || next.name.Kept {
+		return next
 	}
-	for _, ml := range m.ready.lanes {
-		if ml.name.Kept && !ml.parked && (next == nil || ml.order < next.order) {
+	next = nil
+	for _, ml := range m.ready.inTurn() {
+		if ml.name.Kept && (next == nil || m.ready.before(ml, next)) {
 			next = ml
 		}
 	}
@@ -117,9 +122,7 @@ func (m *schedModel) in(ml *modelLane) {
 	m.unlink(ml)
 	ml.parked = false
 	ml.order = m.tick()
-	if !ml.name.Kept {
-		m.ready.put(ml)
-	}
+	m.ready.put(ml)
 }
 
 func (m *schedModel) out(ml *modelLane) {
@@ -162,16 +165,16 @@ func (m *schedModel) started(ml *modelLane) (waited float64) {
 	m.starts++
 	if ml.line == nil {
 		ml.owes = 0
+	} else {
+		clear(ml.line.ahead)
 	}
+	for _, q := range ml.beside {
+		q.ahead[ml.name.Tenant] = true
+	}
+	ml.beside = nil
 	m.leave(ml)
 	ml.order = m.tick()
-	if !ml.name.Kept {
-		return m.ready.started(ml)
-	}
-	if ml.reqs = ml.reqs[1:]; len(ml.reqs) == 0 {
-		m.ready.drop(ml)
-	}
-	return 0
+	return m.ready.started(ml)
 }
 
 func (m *schedModel) leave(ml *modelLane) {

@@ -136,8 +136,8 @@ func (w *walk) pump(serve func(*modelLane)) bool {
 	switch {
 	case want != nil:
 		sc := want.scopes()
-		wanted := w.m.join(want)
-		if w.s.Join(want.l, &sc) != wanted {
+		wanted := w.m.join(want, w.now)
+		if w.s.Join(want.l, &sc, w.now) != wanted {
 			w.Fatalf("step %d: %v has to join a line: %t, want %t", w.step, want.name, !wanted, wanted)
 		}
 		if !wanted {

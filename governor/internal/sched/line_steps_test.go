@@ -11,11 +11,14 @@ import (
 // What is said to a schedModel, as to a Scheduler.
 
 // join puts ml, which is next, into the line that it has to join first.
-func (m *schedModel) join(ml *modelLane) bool {
+func (m *schedModel) join(ml *modelLane, now int64) bool {
 	sc := ml.scopes()
+	if ml.name.Kept {
+		return len(m.lines) > 0 && m.yield(ml, now)
+	}
 	i := slices.IndexFunc(sc[:], func(sc throttle.Scope) bool {
 		q := m.line(sc)
-		return !ml.name.Kept && q != nil && q != ml.line && !q.over && !ml.had[sc.Level]
+		return q != nil && q != ml.line && !q.over && !ml.had[sc.Level]
 	})
 	if i < 0 {
 		return false
@@ -37,9 +40,29 @@ func (m *schedModel) join(ml *modelLane) bool {
 	return true
 }
 
+// yield has ml, which keeps its slot, leave permits to a line of which it is the turn.
+func (m *schedModel) yield(ml *modelLane, now int64) (yields bool) {
+	ml.beside = nil
+	for _, sc := range ml.scopes() {
+		if q := m.line(sc); q != nil {
+			ml.beside = append(ml.beside, q)
+			yields = yields || q.ahead[ml.name.Tenant]
+		}
+	}
+	if yields = yields && ml.yields > now; yields {
+		m.park(ml, ml.yields)
+		ml.apart = true
+	}
+	return yields
+}
+
 // refused puts ml, which is next and belongs to scope, into its line.
 func (m *schedModel) refused(ml *modelLane, scope throttle.Scope, at int64, wait time.Duration) {
 	if ml.name.Kept {
+		if q := m.line(scope); q != nil && q.ahead[ml.name.Tenant] {
+			at += int64(wait)
+			ml.yields = at
+		}
 		m.park(ml, at)
 		ml.apart = true
 		return

@@ -31,8 +31,8 @@ type Scheduler struct {
 	Elders *Elders
 
 	ready fair.Turns
-	kept  List // in turn, too, and in need of no slot
-	apart List // kept ones that wait for a limit
+	keeps heap.Heap[*keeping] // those in turn that need no slot
+	apart List                // and those that wait for a limit
 	timed heap.Heap[*Lane]
 	stamp uint64  // the last Lane.order
 	due   []*Lane // buffer of Tick
@@ -105,7 +105,7 @@ func (s *Scheduler) Remove(l *Lane, first bool) {
 	s.changed(l, first)
 }
 
-// Started says that what came first in l, which was next or Instead, has started: it has a slot
+// Started says that what came first in l, which was Next or Instead, has started: it has a slot
 // now, and whoever gave it that has uncounted it. cost is what it costs; what comes
 // first now has been said by SetHead, unless nothing does. Started returns what others
 // have started, in costs and by the weight of l's tenant, while that waited for what it
@@ -115,6 +115,7 @@ func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 	if l.line == nil {
 		l.owes = 0 // of starts that no line has seen
 	}
+	s.went(l)
 	s.leaveLine(l) // the next may be tried
 	last := l.n == 1
 	if !last {
@@ -125,9 +126,9 @@ func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 	s.stamp++
 	l.order = s.stamp
 	if l.kept {
-		l.Unlink()
-		s.kept.queues.Push(&l.Queue)
-	} else if virtual := s.ready.Started(&l.Queue); virtual > 0 {
+		s.keeps.Fix((*keeping)(l))
+	}
+	if virtual := s.ready.Started(&l.Queue); virtual > 0 {
 		waited = l.Bought(virtual, cost)
 	}
 	if last {
@@ -140,11 +141,9 @@ func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 func (s *Scheduler) link(l *Lane) {
 	s.stamp++
 	l.order = s.stamp
-	if l.kept {
-		s.kept.queues.Push(&l.Queue)
-	} else {
-		s.ready.Add(&l.Queue, s.Ageing, l.credit)
-		l.credit = 0
+	s.ready.Add(&l.Queue, s.Ageing, l.credit)
+	if l.credit = 0; l.kept {
+		s.keeps.Fix((*keeping)(l))
 	}
 }
 
@@ -154,24 +153,35 @@ func (s *Scheduler) unlink(l *Lane) {
 	if q == nil {
 		l.Unlink()
 	} else if credit := q.Remove(&l.Queue); q == &s.ready {
-		l.credit = credit
+		if l.credit = credit; l.kept {
+			s.keeps.Remove((*keeping)(l))
+		}
 	}
 }
 
-// Next returns the lane whose turn it is, nil when there is none. full says that
-// there is no slot, so that only those can be served that keep one. They and the
-// others take turns: the one of the two goes that is in turn for longer.
+// Next returns the lane whose turn it is, nil when there is none. full says that there is
+// no slot, so that only those can be served that keep one: of them it is the one whose turn
+// comes first, but for ageing. It costs a look at each lane that keeps slots then.
 func (s *Scheduler) Next(full bool) *Lane {
-	k := s.kept.first()
-	if full {
-		return k
-	}
 	l := laneOf(s.ready.Next())
-	if l == nil || k != nil && k.order < l.order {
-		return k
+	if !full || l == nil || l.kept {
+		return l
+	}
+	l = nil
+	for k := range s.keeps.All() {
+		k := (*Lane)(k)
+		if l == nil || s.ready.Before(&k.Queue, &l.Queue) || k.order < l.order && !s.ready.Before(&l.Queue, &k.Queue) {
+			l = k
+		}
 	}
 	return l
 }
+
+// keeping is a lane in Scheduler.keeps.
+type keeping Lane
+
+func (l *keeping) When() int64   { return int64(l.order) }
+func (l *keeping) Index() *int32 { return &(*Lane)(l).held().keepsIdx }
 
 // Instead returns a lane that is wanted and may start before l, which is next and keeps no
 // slot: its tenant is l's, or is in turn as well, so that nobody's share is the less for
