@@ -264,11 +264,7 @@ func (c *core) prepare(a *attempt) outcome {
 	if limit := c.cutOff(); limit > 0 {
 		a.expire(add(a.began, limit))
 	}
-	ok, wake := c.gate.commit(a.began, a)
-	if wake {
-		c.wakeUp()
-	}
-	if !ok {
+	if !c.gate.commit(a) {
 		a.seq = 0
 		return outcome{kind: undone}
 	}

@@ -52,7 +52,8 @@ type Config[S comparable, C any] struct {
 	// until it has dropped what is too much.
 	Overflow Overflow
 
-	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each. A
+	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each; with those that
+	// are on their way back there are at most twice as many scopes. A
 	// request that needs one more is refused with ErrTooManyKeys; a signal that
 	// does pauses the host instead. 0 means 100,000. Lanes it bounds where MaxQueue is
 	// more: there are no more of them than requests that wait.

@@ -2,9 +2,11 @@ package governor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -298,6 +300,51 @@ func TestAbsurdDelaysAreClampedAndSaidToBe(t *testing.T) {
 	}
 }
 
+// What is told of a pause can be kept and shown, whatever the vendor said.
+func TestAbsurdEndsAreClamped(t *testing.T) {
+	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
+	for _, tt := range []struct {
+		until   time.Time
+		want    time.Duration
+		clamped int
+	}{
+		{year(-5), 100 * time.Millisecond, 1},
+		{year(0), 100 * time.Millisecond, 1},
+		{year(1500), 100 * time.Millisecond, 0}, // over
+		{year(9999), 24 * time.Hour, 1},
+		{year(12000), 24 * time.Hour, 1},
+		{time.Unix(1<<62, 0), 24 * time.Hour, 1},
+		{time.Unix(math.MaxInt64, 0), 24 * time.Hour, 1}, // which is before all others, says package time
+	} {
+		t.Run(fmt.Sprint(tt.until.Year()), func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) { c.MaxWait = -1 }, func(t *testing.T, g *governor.Plain) {
+				rec := governortest.Record(g, event.Clamped)
+				marshals := func(what any) {
+					t.Helper()
+					if _, err := json.Marshal(what); err != nil {
+						t.Error(err)
+					}
+				}
+				start := time.Now()
+				g.Learn(throttle.Signal{Until: tt.until})
+				marshals(g.Stats())
+				marshals(g.Export())
+				var at time.Time
+				if _, err := governor.Do(t.Context(), g, "", stamp(&at)); err != nil {
+					t.Fatal(err)
+				}
+				since(t, "the next start", start, at, tt.want)
+				marshals(g.Stats())
+				marshals(g.Recent())
+				synctest.Wait()
+				if got := rec.Count(event.Clamped); got != tt.clamped {
+					t.Errorf("%d clamp events, want %d", got, tt.clamped)
+				}
+			})
+		})
+	}
+}
+
 func TestAbsoluteEndIsObeyed(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
 		start := time.Now()
@@ -504,6 +551,50 @@ func TestScopesBeyondMaxKeysPauseTheHost(t *testing.T) {
 		}
 		if n := len(g.Stats().Cooldowns); n != 4 {
 			t.Errorf("%d cooldowns, want 3 tenants and the host", n)
+		}
+	})
+}
+
+func hostPauses(g *governor.Plain) bool {
+	return slices.ContainsFunc(g.Stats().Cooldowns, func(c governor.CooldownStats) bool { return c.Scope == throttle.Scope{} })
+}
+
+// MaxKeys bounds what cools, not what has.
+func TestScopesThatAreOverMakeRoomAtMaxKeys(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.MaxKeys, c.NoPace = 3, true }, func(t *testing.T, g *governor.Plain) {
+		pause := func(n int, d time.Duration) {
+			t.Helper()
+			for i := range 3 {
+				g.Learn(throttle.Signal{Scope: tenant(fmt.Sprint(n, i)), Delay: d})
+			}
+			if hostPauses(g) {
+				t.Errorf("the host pauses, when %d cool and %d have", 3, 3*n)
+			}
+			time.Sleep(time.Minute)
+		}
+		pause(0, time.Second)
+		pause(1, 2*time.Minute)
+		g.Clear(tenant("1 0"))
+		g.Learn(throttle.Signal{Scope: tenant("2"), Delay: time.Second})
+		if hostPauses(g) {
+			t.Error("the host pauses, when one that cooled was cleared")
+		}
+		g.Learn(throttle.Signal{Scope: tenant("3"), Delay: time.Second})
+		if !hostPauses(g) {
+			t.Error("the host does not pause, when a fourth is to cool")
+		}
+	})
+}
+
+// They have to be remembered for some time, and so to be bounded.
+func TestScopesThatHaveCooledAreBounded(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.MaxKeys = 3 }, func(t *testing.T, g *governor.Plain) {
+		for i := range 10 {
+			g.Learn(throttle.Signal{Scope: tenant(fmt.Sprint(i)), Delay: time.Second})
+			time.Sleep(10 * time.Second)
+		}
+		if n := len(g.Stats().Cooldowns); n != 7 {
+			t.Errorf("%d scopes, want 6 tenants and the host", n)
 		}
 	})
 }

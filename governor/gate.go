@@ -51,6 +51,7 @@ type gate struct {
 	// Under it, hold is set before seq is read; see receive.
 	mu       sync.Mutex
 	table    map[throttle.Scope]*scope
+	cools    int // of table: those that are cooling
 	timers   heap.Heap[*scope]
 	changed  []*scope    // for the actor to look at
 	debts    []debt      // likewise
@@ -112,7 +113,7 @@ func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.
 	for {
 		g.mu.Lock()
 		st := g.table[sc]
-		if st == nil && sc.Level != throttle.Host && len(g.table) >= g.maxKeys {
+		if st == nil && sc.Level != throttle.Host && (g.cools >= g.maxKeys || len(g.table)/2 >= g.maxKeys) {
 			sc = throttle.Scope{} // no room to pause it alone: the safe side is to pause more
 			st = g.table[sc]
 		}
@@ -129,7 +130,7 @@ func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.
 		}
 		defer g.mu.Unlock()
 		if st == nil {
-			st = &scope{key: sc, learned: began}
+			st = &scope{key: sc, learned: began, phase: ramping} // until set has it cool
 			g.table[sc] = st
 		}
 		g.word.hold()
@@ -157,6 +158,9 @@ func (g *gate) set(st *scope, now, until int64, sig throttle.Signal, fresh bool)
 		c.kind = event.Extended
 	}
 	if st.phase != cooling || fresh {
+		if st.phase != cooling {
+			g.cools++
+		}
 		st.phase = cooling
 		st.gen++ // what passed before counts no more
 		st.inflight, st.good = 0, 0
@@ -211,17 +215,17 @@ func (g *gate) guessDelay(step backoff.Step) (d time.Duration) {
 
 // commit is an attempt's last look before its closure. It draws the attempt's
 // start sequence and reports whether the attempt may start.
-func (g *gate) commit(now int64, a *attempt) (ok, wake bool) {
+func (g *gate) commit(a *attempt) bool {
 	a.seq = g.seq.Load() // before the load of hold: see receive
 	if !g.word.held() {
-		return true, false
+		return true
 	}
 	a.seq = g.seq.Add(1) // before the look at the table
 	sc := a.scopes()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.paused {
-		return false, false
+		return false
 	}
 	for i := range sc {
 		st := g.table[sc[i]]
@@ -232,17 +236,10 @@ func (g *gate) commit(now int64, a *attempt) (ok, wake bool) {
 		// while the cooldown came and went, is not counted in the ramp: it has
 		// no pass of this generation, and must come back for one.
 		if !g.observe && (st.phase == cooling || !a.passed(st)) {
-			return false, false
+			return false
 		}
 	}
-	for _, p := range a.passes.all() {
-		if p.st != nil && p.st.gen == p.gen && p.st.phase == probing {
-			p.st.at = add(now, g.patient)
-			g.timers.Fix(p.st)
-			wake = true // the actor's timer must know
-		}
-	}
-	return true, wake
+	return true
 }
 
 // pause makes commit refuse everything, or no longer. Only the actor calls it.

@@ -126,7 +126,7 @@ func (l *lane) tell() {
 		since = min(since, l.head.enqueued)
 	}
 	if e := l.eldest(); e != nil {
-		eldest = e.seq
+		since, eldest = min(since, e.enqueued), e.seq
 	}
 	l.sched.SetHead(sched.Head{Cost: int32(r.price()), Seq: eldest, Since: since})
 }

@@ -1,6 +1,7 @@
 package governor
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ func (c *core) learn(a *attempt, err error) (refused []throttle.Scope) {
 // before a guess, and the narrower ones of the same kind say whom it meant. Signals
 // that give a time all count.
 func (a *attempt) narrowed(sig throttle.Signal, sigs []throttle.Signal) bool {
-	if sig.Delay != throttle.Unknown || !sig.Until.IsZero() {
+	if sig.Delay >= 0 || !sig.Until.IsZero() { // what is negative is unknown: see clamp
 		return false
 	}
 	return slices.ContainsFunc(sigs, func(o throttle.Signal) bool {
@@ -117,6 +118,12 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 func (c *core) clamp(sig *throttle.Signal, at time.Time) (clamped bool) {
 	if !sig.Until.IsZero() {
 		sig.Delay = max(0, sig.Until.Sub(at))
+		switch y := sig.Until.Year(); { // of others than JSON has, some are so far away that they count as long over
+		case y < 1:
+			sig.Until, clamped = at, true
+		case y > 9999:
+			sig.Delay = math.MaxInt64
+		}
 		if sig.Delay > c.maxCooldown {
 			sig.Until = at.Add(c.maxCooldown)
 		}

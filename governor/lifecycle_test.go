@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/backoff"
+	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
@@ -276,6 +277,7 @@ func TestConfigErrorsNameFieldAndValue(t *testing.T) {
 		"governor: Config.MaxCooldown is -1s, want 0 or more":                           {Name: "x", MaxCooldown: -time.Second},
 		"governor: Config.MinCooldown is 48h0m0s, want at most MaxCooldown, 24h0m0s":    {Name: "x", MinCooldown: 48 * time.Hour},
 		"governor: Config.Limits[0].Limiter is nil, want a limiter, or a Quota":         {Name: "x", Limits: []governor.Limit{{}}},
+		"governor: Config.Breaker is a nil *breaker.Breaker, want a breaker, or nil":    {Name: "x", Breaker: (*breaker.Breaker)(nil)},
 		"governor: Config.Limits[0].Limiter is a nil *limiter.ByKey, want a limiter":    {Name: "x", Limits: []governor.Limit{{Limiter: (*limiter.ByKey)(nil)}}},
 		"governor: Config.Limits[1].Limiter is a nil *limiter.Adaptive, want a limiter": {Name: "x", Limits: []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 1, Per: 1}}, {Limiter: (*limiter.Adaptive)(nil)}}},
 	} {

@@ -2,6 +2,7 @@ package governor_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,31 @@ func TestLimitWithAUnitTakesTheCostAndOneWithoutTakesCalls(t *testing.T) {
 			t.Errorf("got %v, want a refusal", err)
 		}
 	})
+}
+
+// Each limit lets pass what it would in growth, of what it counts itself.
+func TestTrafficGrowsToTheLimitsOfEachUnit(t *testing.T) {
+	for _, tt := range []struct {
+		calls, tokens, cost, want int
+	}{
+		{100, 1_000_000, 1000, 270}, // tokens are for 1,000 calls a second
+		{1000, 100_000, 1000, 270},  // for 100
+		{100, 1_000_000, 1, 270},
+	} {
+		bubble(t, inCallsAndTokens(tt.calls, tt.tokens), func(t *testing.T, g *governor.Plain) {
+			g.Learn(throttle.Signal{Delay: time.Minute})
+			ctx, cancel := context.WithCancel(t.Context())
+			var n atomic.Int64
+			for range 2000 {
+				governor.Submit(ctx, g.With(governor.Ask{Cost: tt.cost}), "", governor.Func(func(context.Context) (int, error) { n.Add(1); return 0, nil }))
+			}
+			time.Sleep(time.Minute + 5*time.Second)
+			if got := int(n.Load()); got < tt.want*9/10 || got > tt.want*11/10 {
+				t.Errorf("%d calls, each of %d of %d tokens a second: %d in the first 5 s, want about %d", tt.calls, tt.cost, tt.tokens, got, tt.want)
+			}
+			cancel()
+		})
+	}
 }
 
 func TestSettleCorrectsOnlyTheLimitsOfAUnit(t *testing.T) {

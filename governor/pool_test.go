@@ -690,3 +690,27 @@ func TestTenantsShareConnectionsWhateverSelectorsTheyHave(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for the probe waits no longer because it has to open a connection first.
+func TestPatienceWithAProbeIncludesItsConnection(t *testing.T) {
+	withPool(t, func(c *governor.Config[string, *conn]) {
+		open := c.Pool.Open
+		c.NoPace = true
+		c.Pool.Open = func(ctx context.Context, sel string) (*conn, error) {
+			if sel == "slow" {
+				time.Sleep(4 * time.Second)
+			}
+			return open(ctx, sel)
+		}
+	}, func(t *testing.T, g *connected, _, _ *atomic.Int64) {
+		g.Learn(throttle.Signal{Delay: time.Second})
+		start := time.Now()
+		slow := governor.Submit(t.Context(), g, "slow", use(20*time.Second))
+		synctest.Wait()
+		if _, err := governor.Do(t.Context(), g, "fast", use(0)); err != nil {
+			t.Error(err)
+		}
+		since(t, "another", start, time.Now(), 6*time.Second)
+		<-slow.Done()
+	})
+}

@@ -342,7 +342,7 @@ func (c *core) rejoin(r *request, now int64) {
 		asked.kept = kept
 	}
 	l := c.queue.lane(asked, math.MaxInt)
-	if l.weight == 0 { // its lane is not the one it left
+	if l.weight == 0 || l.sched.Len() == 0 { // its lane is not the one it left, or was that of others
 		l.weigh(cmp.Or(was.weight, c.unnamed))
 	}
 	c.join(l, r, false)

@@ -87,11 +87,22 @@ func (g *gate) depart(now int64, a *attempt, ok bool, refused []throttle.Scope) 
 func (g *gate) ramp(st *scope, now int64) {
 	st.phase = ramping
 	st.allowed, st.good = max(2, st.allowed), 0
-	st.rate = 0
+	st.rate, st.costs, st.calls = 0, 0, 0
+	lower := func(to *float64, rate float64) {
+		if *to == 0 || rate < *to {
+			*to = rate
+		}
+	}
 	for _, l := range g.limits {
-		if r, ok := l.Limiter.(limiter.Rater); ok && l.Per == st.key.Level {
-			if rate := r.Rate(g.time(now), st.key.Key); rate > 0 && (st.rate == 0 || rate < st.rate) {
-				st.rate = rate
+		r, ok := l.Limiter.(limiter.Rater)
+		if !ok || l.Per != st.key.Level {
+			continue
+		}
+		if rate := r.Rate(g.time(now), st.key.Key); rate > 0 {
+			if lower(&st.rate, rate); l.calls {
+				lower(&st.calls, rate)
+			} else {
+				lower(&st.costs, rate)
 			}
 		}
 	}
@@ -140,6 +151,7 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 		}
 		switch {
 		case st.phase == cooling:
+			g.cools--
 			st.phase, st.allowed, st.inflight, st.good = probing, 1, 0, 0
 			st.at = add(st.until, idleScope)
 			g.timers.Fix(st)
@@ -182,6 +194,9 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 // end takes st out of the table, and clears hold with the last. The caller is
 // the actor and holds mu.
 func (g *gate) end(st *scope) {
+	if st.phase == cooling {
+		g.cools--
+	}
 	st.gen++
 	st.ended = true
 	g.timers.Remove(st)

@@ -44,7 +44,8 @@ type scope struct {
 
 	// While ramping with a rate: one start per interval, which shrinks from ten
 	// times to one time 1/rate over length.
-	rate         float64
+	rate         float64 // what is slowest
+	costs, calls float64 // the same, of limits that take the cost of an attempt, and 1 of each; 0: none
 	from, length int64
 	next         int64
 
@@ -112,7 +113,14 @@ func (s *scope) enter(now int64, cost int) {
 	s.last = now
 	if s.phase == ramping && s.rate > 0 {
 		share := min(1, 0.1+0.9*float64(now-s.from)/float64(s.length))
-		s.next = add(now, time.Duration(min(float64(maxRamp), float64(cost)*float64(time.Second)/(s.rate*share))))
+		seconds := 0.
+		if s.costs > 0 {
+			seconds = float64(cost) / (s.costs * share)
+		}
+		if s.calls > 0 {
+			seconds = max(seconds, 1/(s.calls*share))
+		}
+		s.next = add(now, time.Duration(min(float64(maxRamp), seconds*float64(time.Second))))
 	}
 }
 

@@ -2,6 +2,8 @@ package governor_test
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +56,24 @@ func TestOneAnswerPausesEachLevelForItsOwnTime(t *testing.T) {
 		}
 		since(t, "the refused one", start, refused.Starts()[1], 10*time.Second)
 	})
+}
+
+// The vendor's own words come before a guess, which any negative delay asks for.
+func TestWhatHasToBeGuessedGivesWayToANarrowerTime(t *testing.T) {
+	for _, d := range []time.Duration{throttle.Unknown, -5 * time.Second, math.MinInt64} {
+		bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+			s := governortest.NewScript(&governortest.Refusal{Signals: []throttle.Signal{
+				{Delay: d}, {Scope: tenant(""), Delay: 5 * time.Second},
+			}})
+			start := time.Now()
+			first := governor.Submit(t.Context(), forTenant(g, "ann"), "", s.Call)
+			synctest.Wait()
+			var other time.Time
+			<-governor.Submit(t.Context(), forTenant(g, "bob"), "", stamp(&other)).Done()
+			since(t, fmt.Sprintf("another tenant, by a delay of %d", d), start, other, 0)
+			<-first.Done()
+		})
+	}
 }
 
 // A tenant's quota that comes back in hours: its requests, running, waiting and new, are

@@ -131,6 +131,9 @@ func (cfg *Config[S, C]) settings() (s settings, err error) {
 	} else {
 		s.guess = backoff.Exponential{Initial: 15 * time.Second, Multiplier: 2, Max: s.maxGuess}
 	}
+	if cfg.Breaker != nil && isnil.Pointer(cfg.Breaker) {
+		bad("Breaker", fmt.Sprintf("a nil %T", cfg.Breaker), "a breaker, or nil")
+	}
 	if cfg.Retry != nil {
 		if e := cfg.Retry.Validate(); e != nil && err == nil {
 			err = fmt.Errorf("governor: Config.Retry: %w", e)
