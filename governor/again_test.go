@@ -382,6 +382,30 @@ func TestShutdownWaitsForAgain(t *testing.T) {
 	})
 }
 
+// With as many as there are slots, one of them is always there first.
+func TestWhatPollsLetsOthersOfItsLaneThrough(t *testing.T) {
+	for _, slots := range []int{1, 4} {
+		bubble(t, func(c *governor.PlainConfig) { c.Workers, c.NoPace = slots, true }, func(t *testing.T, g *governor.Plain) {
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 2 * slots {
+				governor.Submit(ctx, g, "", governor.Func(func(context.Context) (int, error) {
+					time.Sleep(time.Second)
+					return 0, governor.Again(100 * time.Millisecond)
+				}))
+			}
+			start := time.Now()
+			late, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			var at time.Time
+			_, err := governor.Submit(late, g, "", stamp(&at)).Result(t.Context())
+			if d := at.Sub(start); err != nil || d > 10*time.Second {
+				t.Errorf("%d slots: who came later started after %v: %v; want that they poll five times each at most", slots, d, err)
+			}
+			cancel()
+		})
+	}
+}
+
 // It takes its place by submission order when it comes back.
 func TestAgainReturnsToItsPlace(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
