@@ -51,7 +51,8 @@
 // opened, or KeepConn, it is queued like any other, and its closure runs on the
 // caller's goroutine when it is granted: runtime.Goexit ends that, when everything has
 // been given back. Only later attempts of a call that began on the fast path and was
-// refused run on workers. Submit goes the same way to a worker.
+// refused run on workers; their places are behind what was queued before it, and in no
+// order among several such. Submit goes the same way to a worker.
 //
 // A goroutine that submits a request which can probably start at once, or that frees a
 // slot, runs the scheduler itself if no other goroutine is running it.
