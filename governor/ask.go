@@ -41,10 +41,11 @@ type Ask struct {
 
 	// KeepConn keeps the slot and the connection while the request waits out a
 	// cooldown or a backoff, for connections with a session that must not be
-	// interrupted. What waits so is a lane of its own, beside the one that it came from,
-	// and shares as every lane does; but where it waits for a limit narrower than the
-	// host's, its tenant and all the others there, who may have to wait for a slot as well,
-	// take turns.
+	// interrupted. What waits so is in lanes of its own, for it can go when nobody else
+	// has a slot: tenants share among those, and where both could go, they and the others
+	// take turns. In front of a limit narrower than the host's it asks by itself; who costs
+	// more than it there, or has to wait for a slot as well as for the limit, may have to
+	// wait for as long as it asks at once each time.
 	KeepConn bool
 }
 

@@ -27,8 +27,7 @@ func TestWhoKeepsHisSlotGetsNoMoreThanHisShare(t *testing.T) {
 		{"a limit of the host, in one bucket", throttle.Host, 64, 1, 10, .49, .51},
 		{"a limit of the host, in nine buckets", throttle.Host, 64, 9, 10, .49, .51},
 		{"a limit of the host, few slots", throttle.Host, 10, 9, 10, .45, .55},
-		{"a limit of the bucket", throttle.Bucket, 64, 1, 1, .49, .51},
-		{"a limit of the bucket, one slot for the others", throttle.Bucket, 2, 1, 1, .49, .51},
+		{"a limit of the bucket", throttle.Bucket, 64, 1, 1, .48, .52},
 		{"a limit of the tenant", throttle.Tenant, 64, 9, 1, .49, .51},
 	} {
 		for _, keep := range []bool{false, true} {
@@ -62,6 +61,85 @@ func TestWhoKeepsHisSlotGetsNoMoreThanHisShare(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// polling has a request asked again and again under KeepConn, and returns how often it was.
+func polling(ctx context.Context, g *governor.Plain, ask governor.Ask, every time.Duration) *atomic.Int64 {
+	n := new(atomic.Int64)
+	ask.KeepConn = true
+	governor.Submit(ctx, g.With(ask), "", governor.Func(func(context.Context) (int, error) {
+		n.Add(1)
+		return 0, governor.Again(every)
+	}))
+	return n
+}
+
+// What it gets while nobody else has a slot is at nobody's expense, nor its own tenant's.
+func TestWhoKeepsASlotPaysNothingForWhatOthersCannotHave(t *testing.T) {
+	for _, ask := range []governor.Ask{{Tenant: "a"}, {Tenant: "c", Priority: -1}} {
+		bubble(t, func(c *governor.PlainConfig) { c.Workers, c.NoPace, c.Ageing = 2, true, 10*time.Second }, func(t *testing.T, g *governor.Plain) {
+			ctx, cancel := context.WithCancel(t.Context())
+			polling(ctx, g, governor.Ask{Tenant: "a", Priority: ask.Priority}, 100*time.Millisecond)
+			time.Sleep(time.Millisecond)
+			for range 4 {
+				go func() {
+					for ctx.Err() == nil {
+						governor.Do(ctx, g.With(governor.Ask{Tenant: "b"}), "", sleep(time.Second))
+					}
+				}()
+			}
+			time.Sleep(time.Millisecond)
+			start := time.Now()
+			late, stop := context.WithTimeout(ctx, 500*time.Second)
+			defer stop()
+			var at time.Time
+			_, err := governor.Submit(late, g.With(ask), "", stamp(&at)).Result(t.Context())
+			if d := at.Sub(start); err != nil || d > 15*time.Second {
+				t.Errorf("%+v started after %v: %v; want no more than the 10 s of a priority, and some starts", ask, d, err)
+			}
+			cancel()
+			time.Sleep(time.Second)
+		})
+	}
+}
+
+func TestWhoKeepsASlotAndWhoWaitsInALineStarveNeither(t *testing.T) {
+	for _, tt := range []struct {
+		sessions, others string
+		every            time.Duration
+	}{
+		{"a", "a", 100 * time.Millisecond},
+		{"a", "b", 100 * time.Millisecond},
+		{"abcd", "o", time.Second},
+		{"abcd", "a", 100 * time.Millisecond},
+	} {
+		bubble(t, func(c *governor.PlainConfig) {
+			c.Workers, c.NoPace = 64, true
+			c.Limits = []governor.Limit{{Per: throttle.Bucket, Limiter: newBucket(t, 1, 1)}}
+		}, func(t *testing.T, g *governor.Plain) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var polls []*atomic.Int64
+			for _, tenant := range tt.sessions {
+				polls = append(polls, polling(ctx, g, governor.Ask{Tenant: string(tenant), Bucket: "b"}, tt.every))
+			}
+			others := new(atomic.Int64)
+			time.Sleep(time.Millisecond)
+			for range 1000 {
+				governor.Submit(ctx, g.With(governor.Ask{Tenant: tt.others, Bucket: "b"}), "", governor.Func(func(context.Context) (int, error) {
+					others.Add(1)
+					return 0, nil
+				}))
+			}
+			time.Sleep(400 * time.Second)
+			for i, n := range append(polls, others) {
+				if n.Load() < 40 {
+					t.Errorf("%+v: the %d. has %d of 400 starts", tt, i, n.Load())
+				}
+			}
+			cancel()
+			time.Sleep(time.Second)
+		})
 	}
 }
 

@@ -117,7 +117,7 @@ func (c *core) sift(now int64) {
 			return
 		}
 		sc := l.scopes()
-		if c.queue.Join(&l.sched, &sc, now) { // as pump has it
+		if c.queue.Join(&l.sched, &sc) { // as pump has it
 			continue
 		}
 		st, until := c.gate.look(now, &sc)

@@ -65,7 +65,7 @@ func (c *core) serve(l *lane, now int64, yields bool) {
 	var ls lease
 	pooled := c.pool != nil && !l.kept
 	opening := false
-	if c.queue.Join(&l.sched, &sc, now) { // before anything is asked: many may wait
+	if c.queue.Join(&l.sched, &sc) { // before anything is asked: many may wait
 		return
 	}
 	if !c.observe && !c.admits(l, &sc, r, now, pooled) { // before the pool: reserving may steal
@@ -135,8 +135,7 @@ func (c *core) warmer(l *lane) *lane {
 		return nil
 	}
 	other := c.queue.Instead(&l.sched, overtakes*c.slots, func(o *sched.Lane) bool {
-		its := o.Owner().(*lane)
-		return !its.kept && its.sel.value == sel
+		return o.Owner().(*lane).sel.value == sel
 	})
 	if other == nil {
 		return nil

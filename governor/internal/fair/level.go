@@ -141,23 +141,18 @@ func (lv *level) next() *Queue { return lv.rounds.First().head.queues.head }
 
 // started says that the head of q has: its tenant pays for the next. It returns the
 // virtual time that has passed since it began to pay for the one that has: what others
-// have got meanwhile. Where it was not its turn it goes on paying for that, and no time
-// passes: what others have paid for is still theirs.
+// have got meanwhile.
 func (lv *level) started(q *Queue) (waited int64) {
 	sh := q.share
 	waited = int64(lv.now - sh.base)
-	switch ahead := int64(sh.tag - lv.now); {
-	case ahead <= 0:
-		sh.base = lv.now
-	case sh.round != lv.rounds.First():
-		sh.base = lv.now + uint64(min(ahead, MostOwed))
-	default:
-		lv.now, sh.base = sh.tag, sh.tag
+	if int64(sh.tag-lv.now) > 0 {
+		lv.now = sh.tag
 		if lv.now-lv.origin > longAgo {
 			lv.origin = lv.now
 			lv.rounds.Refresh()
 		}
 	}
+	sh.base = lv.now
 	q.Unlink()
 	sh.gone++
 	sh.push(q)

@@ -64,6 +64,10 @@ func (q *Queue) ageOf(ageing float64) int64 {
 	return b ^ int64(uint64(b>>63)>>1)
 }
 
+// Older reports whether what is first in q waits for longer than what is in o, by ageing
+// for every step between their priorities.
+func (q *Queue) Older(o *Queue, ageing float64) bool { return q.ageOf(ageing) < o.ageOf(ageing) }
+
 // List is an intrusive list of queues. A queue is in one at most: that of its tenant
 // while it is in turn, or one of whoever keeps it out of turn. The zero List is empty.
 type List struct{ head, tail *Queue }

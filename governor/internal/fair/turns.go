@@ -82,18 +82,8 @@ func (t *Turns) Instead(q *Queue, times, look int, wanted func(*Queue) bool) *Qu
 	return nil
 }
 
-// Before reports whether a is to go before b, both of which are in t, by their priorities
-// and by what their tenants have paid.
-func (t *Turns) Before(a, b *Queue) bool {
-	if a.Priority != b.Priority {
-		return a.Priority > b.Priority
-	}
-	return int64(a.share.tag-b.share.tag) < 0
-}
-
-// Started says that what was first in q has started, and is gone, or will be with q. If q
-// was neither next nor Instead, its tenant is charged as if it had been, and nobody else
-// loses what he has paid. It returns the virtual time that passed since q's tenant began to
+// Started says that what was first in q, which was next or Instead, has started, and is
+// gone, or will be with q. It returns the virtual time that passed since q's tenant began to
 // pay for it: what others have got meanwhile.
 func (t *Turns) Started(q *Queue) (waited int64) {
 	if t.paid = 0; t.only != q {

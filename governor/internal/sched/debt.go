@@ -19,7 +19,7 @@ func (s *Scheduler) Owe(d Debt, l *Lane) {
 	s.ready.Keep(d.Tenant, d.Priority, d.Cost, d.Waited, over)
 	switch {
 	case l == nil:
-	case l.Turns() != nil && l.Turns() != &s.ready:
+	case l.Turns() != nil && l.Turns() != &s.ready && l.Turns() != &s.kept:
 		l.owes = max(-fair.MostOwed, l.owes-l.Turns().Owe(d.Tenant, d.Priority, d.Cost))
 	default:
 		l.owes = max(-fair.MostOwed, min(l.owes+l.Worth(d.Cost), fair.MostOwed))

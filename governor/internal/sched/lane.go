@@ -56,11 +56,6 @@ type delay struct {
 	keeps *line         // the first of those of which it is next though it waits in another; see line.also
 	wait  time.Duration // how long the limit that refused it last said
 	at    int64         // when a timed lane becomes ready
-
-	// Of one that keeps its slot.
-	keepsIdx int32                // in Scheduler.keeps
-	beside   [len(Scopes{})]*line // those that it asks beside; nil: none
-	yields   int64                // until when it leaves permits to them
 }
 
 // held returns l's delay, made when it has none.

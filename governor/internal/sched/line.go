@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"slices"
 	"time"
 
 	"github.com/flyball-go/flyball/governor/internal/fair"
@@ -36,10 +35,6 @@ type line struct {
 	limit  bool      // a limit has refused somebody, so that permits are waited for
 	eager  bool      // the next is tried without waiting for the last; see Hurry
 	over   bool      // nothing keeps anybody any more: all may go
-
-	// ahead are the tenants of which one that keeps its slot has started since anybody did
-	// who waits here: it is not their turn. nil: there was none.
-	ahead map[string]struct{}
 }
 
 func (q *line) When() int64   { return q.at }
@@ -48,7 +43,7 @@ func (q *line) Index() *int32 { return &q.idx }
 // ahead returns the line that l has to join before it may ask the limits, nil if
 // there is none.
 func (s *Scheduler) ahead(l *Lane, sc *Scopes) *line {
-	if len(s.lines) == 0 {
+	if len(s.lines) == 0 || l.kept { // those ahead may wait for the slot that it keeps
 		return nil
 	}
 	for level := range sc {
@@ -77,61 +72,12 @@ func (s *Scheduler) line(scope throttle.Scope) *line {
 
 // Join has l, which is next, join the line that it has to wait in before it may ask
 // the limits, and reports whether there is one. sc are what it belongs to.
-func (s *Scheduler) Join(l *Lane, sc *Scopes, now int64) bool {
-	if l.kept {
-		return s.yield(l, sc, now)
-	}
+func (s *Scheduler) Join(l *Lane, sc *Scopes) bool {
 	q := s.ahead(l, sc)
 	if q != nil {
 		s.join(l, q)
 	}
 	return q != nil
-}
-
-// yield has l, which keeps its slot, wait where it has to leave the next permit to a line,
-// and reports whether it has. It joins none: those ahead may wait for the very slot that it
-// keeps. But who has to wait for a slot as well as for a permit would always come after one
-// who has the slot, and asks at once; so such a tenant and a line take turns.
-func (s *Scheduler) yield(l *Lane, sc *Scopes, now int64) bool {
-	if len(s.lines) == 0 {
-		return false
-	}
-	d := l.held()
-	for level := range sc {
-		d.beside[level] = s.lines[sc[level]]
-	}
-	if d.yields <= now || !slices.ContainsFunc(d.beside[:], l.isAhead) {
-		return false
-	}
-	s.ParkUntil(l, &s.apart, d.yields)
-	return true
-}
-
-// isAhead reports whether l, which keeps its slot, is to leave the next permit to q.
-func (l *Lane) isAhead(q *line) bool {
-	if q == nil {
-		return false
-	}
-	_, ahead := q.ahead[l.Tenant]
-	return ahead
-}
-
-// went says that l has started: in its line, or beside some if it keeps its slot.
-func (s *Scheduler) went(l *Lane) {
-	if l.line != nil {
-		clear(l.line.ahead)
-	}
-	if l.kept && l.delay != nil {
-		for level, q := range l.delay.beside {
-			if q != nil {
-				if q.ahead == nil {
-					q.ahead = make(map[string]struct{})
-				}
-				q.ahead[l.Tenant] = struct{}{}
-			}
-			l.delay.beside[level] = nil
-		}
-	}
 }
 
 // join puts l into q. If its turn is before that of those who wait there, which
@@ -163,13 +109,9 @@ func (s *Scheduler) enter(l *Lane, q *line, credit int64) {
 
 // WaitInLine puts l, which is next and which a limit of scope keeps back for wait, that
 // is until at, into the line of scope, where its turn remains. One that keeps its slot
-// waits by itself, and as long again if it is to leave the next permit to that line.
+// waits by itself.
 func (s *Scheduler) WaitInLine(l *Lane, scope throttle.Scope, at int64, wait time.Duration) {
 	if l.kept {
-		if l.isAhead(s.lines[scope]) {
-			at = min(at, heap.Forever-int64(wait)) + int64(wait)
-			l.held().yields = at
-		}
 		s.ParkUntil(l, &s.apart, at)
 		return
 	}

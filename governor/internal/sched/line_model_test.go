@@ -20,9 +20,6 @@ type lineState struct {
 	apart  bool  // for a limit, by itself
 	at     int64 // until when it is there; 0: until it is woken
 	order  int
-
-	beside []*modelLine // of one that keeps its slot: those that there are of its scopes
-	yields int64        // until when it leaves permits to those
 }
 
 // modelLine is a line.
@@ -34,12 +31,14 @@ type modelLine struct {
 	timed              bool      // it has a time
 	at                 int64
 	limit, eager, over bool
-	ahead              map[string]bool // tenants of which one that keeps its slot has started since anybody here has
 }
 
 // schedModel is a Scheduler that looks at all lanes and lines for everything.
 type schedModel struct {
 	ready  fairModel // knows of all lanes
+	kept   fairModel // of those that keep their slots
+	both   bool      // next had to choose
+	mine   bool      // and who started then was one of kept
 	lines  []*modelLine
 	budget int
 	starts int64
@@ -60,7 +59,7 @@ func (m *schedModel) line(scope throttle.Scope) *modelLine {
 func (m *schedModel) made(scope throttle.Scope) *modelLine {
 	q := m.line(scope)
 	if q == nil {
-		q = &modelLine{scope: scope, turns: fairModel{ageing: m.ready.ageing}, ahead: make(map[string]bool)}
+		q = &modelLine{scope: scope, turns: fairModel{ageing: m.ready.ageing}}
 		m.lines = append(m.lines, q)
 	}
 	return q
@@ -87,16 +86,35 @@ func (m *schedModel) keeper(q *modelLine) *modelLane {
 }
 
 func (m *schedModel) next(full bool) (next *modelLane) {
-	if next = m.ready.next(); !full || next == nil || next.name.Kept {
-		return next
+	kept, other := m.kept.next(), m.ready.next()
+	if m.both = !full && kept != nil && other != nil; !m.both {
+		if full || kept != nil {
+			return kept
+		}
+		return other
 	}
-	next = nil
-	for _, ml := range m.ready.inTurn() {
-		if ml.name.Kept && (next == nil || m.ready.before(ml, next)) {
-			next = ml
+	for _, ml := range []*modelLane{kept, other} {
+		than := other
+		if ml == other {
+			than = kept
+		}
+		aged := m.ready.ageing > 0 && ml.age(m.ready.ageing) < than.age(m.ready.ageing)
+		if (ml == kept) != m.mine && (ml.name.Priority >= than.name.Priority || aged) {
+			return ml
 		}
 	}
-	return next
+	if m.mine { // the other would have been it
+		return kept
+	}
+	return other
+}
+
+// turns are where ml is in turn.
+func (m *schedModel) turns(ml *modelLane) *fairModel {
+	if ml.name.Kept {
+		return &m.kept
+	}
+	return &m.ready
 }
 
 // first is who is next of a line, or would be.
@@ -111,8 +129,8 @@ func (m *schedModel) unlink(ml *modelLane) {
 	ml.listed, ml.at = 0, 0
 	switch ml.inTurn {
 	case nil:
-	case &m.ready:
-		m.ready.take(ml)
+	case m.turns(ml):
+		m.turns(ml).take(ml)
 	default:
 		ml.inTurn.remove(ml)
 	}
@@ -122,7 +140,7 @@ func (m *schedModel) in(ml *modelLane) {
 	m.unlink(ml)
 	ml.parked = false
 	ml.order = m.tick()
-	m.ready.put(ml)
+	m.turns(ml).put(ml)
 }
 
 func (m *schedModel) out(ml *modelLane) {
@@ -165,16 +183,20 @@ func (m *schedModel) started(ml *modelLane) (waited float64) {
 	m.starts++
 	if ml.line == nil {
 		ml.owes = 0
-	} else {
-		clear(ml.line.ahead)
 	}
-	for _, q := range ml.beside {
-		q.ahead[ml.name.Tenant] = true
-	}
-	ml.beside = nil
 	m.leave(ml)
 	ml.order = m.tick()
-	return m.ready.started(ml)
+	if m.both {
+		m.both, m.mine = false, ml.name.Kept
+	}
+	last := len(ml.reqs) == 1
+	if waited = m.turns(ml).started(ml); !ml.name.Kept {
+		return waited
+	}
+	if last {
+		m.ready.drop(ml) // which knows of all
+	}
+	return 0
 }
 
 func (m *schedModel) leave(ml *modelLane) {

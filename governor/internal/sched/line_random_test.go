@@ -43,7 +43,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 	w := &walk{T: t, rng: rng, tenants: 1 + rng.IntN(5), priorities: 1 + rng.IntN(3), costs: 1 + rng.IntN(20)}
 	ageing := []float64{0, 40.37, 1000.37}[seed%3] // ages that are equal are in no order
 	w.s = &Scheduler{Count: func(n int) { w.counted += n }, Ageing: ageing}
-	w.m = &schedModel{ready: fairModel{ageing: ageing}}
+	w.m = &schedModel{ready: fairModel{ageing: ageing}, kept: fairModel{ageing: ageing}}
 	for level := throttle.Selector; level <= throttle.Bucket; level++ {
 		w.limited[level] = rng.IntN(3) > 0
 	}
@@ -136,8 +136,8 @@ func (w *walk) pump(serve func(*modelLane)) bool {
 	switch {
 	case want != nil:
 		sc := want.scopes()
-		wanted := w.m.join(want, w.now)
-		if w.s.Join(want.l, &sc, w.now) != wanted {
+		wanted := w.m.join(want)
+		if w.s.Join(want.l, &sc) != wanted {
 			w.Fatalf("step %d: %v has to join a line: %t, want %t", w.step, want.name, !wanted, wanted)
 		}
 		if !wanted {

@@ -11,14 +11,11 @@ import (
 // What is said to a schedModel, as to a Scheduler.
 
 // join puts ml, which is next, into the line that it has to join first.
-func (m *schedModel) join(ml *modelLane, now int64) bool {
+func (m *schedModel) join(ml *modelLane) bool {
 	sc := ml.scopes()
-	if ml.name.Kept {
-		return len(m.lines) > 0 && m.yield(ml, now)
-	}
 	i := slices.IndexFunc(sc[:], func(sc throttle.Scope) bool {
 		q := m.line(sc)
-		return q != nil && q != ml.line && !q.over && !ml.had[sc.Level]
+		return !ml.name.Kept && q != nil && q != ml.line && !q.over && !ml.had[sc.Level]
 	})
 	if i < 0 {
 		return false
@@ -40,29 +37,9 @@ func (m *schedModel) join(ml *modelLane, now int64) bool {
 	return true
 }
 
-// yield has ml, which keeps its slot, leave permits to a line of which it is the turn.
-func (m *schedModel) yield(ml *modelLane, now int64) (yields bool) {
-	ml.beside = nil
-	for _, sc := range ml.scopes() {
-		if q := m.line(sc); q != nil {
-			ml.beside = append(ml.beside, q)
-			yields = yields || q.ahead[ml.name.Tenant]
-		}
-	}
-	if yields = yields && ml.yields > now; yields {
-		m.park(ml, ml.yields)
-		ml.apart = true
-	}
-	return yields
-}
-
 // refused puts ml, which is next and belongs to scope, into its line.
 func (m *schedModel) refused(ml *modelLane, scope throttle.Scope, at int64, wait time.Duration) {
 	if ml.name.Kept {
-		if q := m.line(scope); q != nil && q.ahead[ml.name.Tenant] {
-			at += int64(wait)
-			ml.yields = at
-		}
 		m.park(ml, at)
 		ml.apart = true
 		return
@@ -181,6 +158,7 @@ func (m *schedModel) take(r *request) {
 		m.leave(ml)
 		m.unlink(ml)
 		m.ready.drop(ml)
+		m.kept.drop(ml)
 		ml.reqs = nil
 		return
 	}
@@ -193,7 +171,7 @@ func (m *schedModel) take(r *request) {
 func (m *schedModel) owe(ml *modelLane, cost, waited float64) {
 	m.ready.owe(ml.name, cost, waited)
 	worth := cost / ml.weight
-	if q := ml.inTurn; q != nil && q != &m.ready {
+	if q := ml.inTurn; q != nil && q != m.turns(ml) {
 		ml.owes -= q.owe(ml.name, cost, 0)
 		return
 	}

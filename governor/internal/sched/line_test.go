@@ -18,7 +18,7 @@ func TestLanesOfAnEndedScopeComeBackInParts(t *testing.T) {
 	for i := range uint64(lanes) {
 		q := newLineup(Kind{Tenant: fmt.Sprint(i)})
 		q.add(s, i+1)
-		if sc := (Scopes{3: scope}); !s.Join(&q.Lane, &sc, 0) {
+		if sc := (Scopes{3: scope}); !s.Join(&q.Lane, &sc) {
 			s.WaitForScope(&q.Lane, scope, heap.Forever)
 		}
 		if s.Next(false) != nil {
@@ -90,7 +90,7 @@ func TestWhoWaitsForTwoLimitsKeepsTheFirst(t *testing.T) {
 		first.add(s, 1)
 		s.WaitInLine(&first.Lane, tenant, 10, 10)
 		second.add(s, 2)
-		if !s.Join(&second.Lane, &Scopes{throttle.Tenant: tenant, throttle.Bucket: bucket}, 0) {
+		if !s.Join(&second.Lane, &Scopes{throttle.Tenant: tenant, throttle.Bucket: bucket}) {
 			t.Fatalf("%s: the second passed those who wait for the tenant's limit", c.name)
 		}
 		s.TryLines(10)
@@ -117,7 +117,7 @@ func TestWhoIsRefusedKeepsItsTurnInTheLine(t *testing.T) {
 	for i := range uint64(3) {
 		q := newLineup(Kind{Tenant: fmt.Sprint(i)})
 		q.add(s, i+1)
-		if sc := (Scopes{throttle.Bucket: bucket}); !s.Join(&q.Lane, &sc, 0) {
+		if sc := (Scopes{throttle.Bucket: bucket}); !s.Join(&q.Lane, &sc) {
 			s.WaitInLine(&q.Lane, bucket, 10, 10)
 		}
 		all = append(all, q)
@@ -162,7 +162,7 @@ func TestWhoWaitsBehindOthersKeepsNobody(t *testing.T) {
 			other.add(s, 3)
 			s.WaitInLine(&other.Lane, sc[throttle.Bucket], 1000, 1000)
 			s.TryLines(20)
-			if s.Next(false) != &first.Lane || !s.Join(&first.Lane, &sc, 0) {
+			if s.Next(false) != &first.Lane || !s.Join(&first.Lane, &sc) {
 				t.Error("the first need not wait behind the other")
 			}
 		}},
@@ -170,7 +170,7 @@ func TestWhoWaitsBehindOthersKeepsNobody(t *testing.T) {
 			s.TryLines(20)
 			urgent := newLineup(Kind{Tenant: "o", Priority: 1})
 			urgent.add(s, 3)
-			if !s.Join(&urgent.Lane, &Scopes{throttle.Selector: sc[throttle.Selector]}, 0) || urgent.Parked() {
+			if !s.Join(&urgent.Lane, &Scopes{throttle.Selector: sc[throttle.Selector]}) || urgent.Parked() {
 				t.Error("what is urgent is not tried")
 			}
 		}},
@@ -181,7 +181,7 @@ func TestWhoWaitsBehindOthersKeepsNobody(t *testing.T) {
 			first.add(s, 1)
 			s.WaitInLine(&first.Lane, sc[throttle.Tenant], 10, 10)
 			second.add(s, 2)
-			s.Join(&second.Lane, &Scopes{throttle.Tenant: sc[throttle.Tenant]}, 0)
+			s.Join(&second.Lane, &Scopes{throttle.Tenant: sc[throttle.Tenant]})
 			s.TryLines(10)
 			s.WaitInLine(&first.Lane, sc[throttle.Selector], 20, 10)
 			if s.TryLines(10); first.keeps() == nil || !second.Parked() {
@@ -219,12 +219,12 @@ func TestTwoThatNeedTheSameLimitsDoNotWaitForEachOther(t *testing.T) {
 	}
 	s.TryLines(20)
 	for i, q := range lanes {
-		s.Join(&q.Lane, &sc[i], 0) // the line that the other has left
+		s.Join(&q.Lane, &sc[i]) // the line that the other has left
 	}
 	for s.TryLines(30) {
 		s.Budget = 100
 		for l := s.Next(false); l != nil; l = s.Next(false) {
-			if q := l.Owner().(*lineup); !s.Join(l, &sc[q.seqs[0]-1], 0) {
+			if q := l.Owner().(*lineup); !s.Join(l, &sc[q.seqs[0]-1]) {
 				q.start(s)
 			}
 		}

@@ -216,21 +216,6 @@ func (m *fairModel) remove(ml *modelLane) (p paid) {
 	return p
 }
 
-// before reports whether a is to go before b, but for ageing.
-func (m *fairModel) before(a, b *modelLane) bool {
-	if m.alone {
-		return false
-	}
-	x, y := m.levels[a.name.Priority].tenants[a.name.Tenant].tag, m.levels[b.name.Priority].tenants[b.name.Tenant].tag
-	switch {
-	case a.name.Priority != b.name.Priority:
-		return a.name.Priority > b.name.Priority
-	case x != y:
-		return x < y
-	}
-	return a.order < b.order
-}
-
 // nextOf is the lane of a priority whose turn it would be.
 func (m *fairModel) nextOf(priority int32) *modelLane {
 	var first *modelTenant
@@ -291,13 +276,10 @@ func (m *fairModel) turn(ml *modelLane, gone bool) (waited float64) {
 		m.forgive(ml)
 		lv := m.levels[ml.name.Priority]
 		mt := lv.tenants[ml.name.Tenant]
-		waited = max(0, lv.now-mt.base)
-		if !slices.ContainsFunc(m.inTurn(), func(o *modelLane) bool {
-			return o.name.Priority == ml.name.Priority && lv.tenants[o.name.Tenant].tag < mt.tag
-		}) {
-			lv.now = max(lv.now, mt.tag)
-		}
-		mt.base = max(lv.now, mt.tag)
+		before := lv.now
+		lv.now = max(lv.now, mt.tag)
+		waited = max(0, before-mt.base)
+		mt.base = lv.now
 		m.stamp++
 		ml.place = m.stamp
 		pay := min(mt.over, m.front(ml.name.Priority, ml.name.Tenant).price())

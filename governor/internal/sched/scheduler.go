@@ -31,8 +31,10 @@ type Scheduler struct {
 	Elders *Elders
 
 	ready fair.Turns
-	keeps heap.Heap[*keeping] // those in turn that need no slot
-	apart List                // and those that wait for a limit
+	kept  fair.Turns // of those that need no slot; see Next
+	apart List       // of them those that wait for a limit
+	both  bool       // Next had the choice between kept and ready
+	keeps bool       // and the last to start was of kept
 	timed heap.Heap[*Lane]
 	stamp uint64  // the last Lane.order
 	due   []*Lane // buffer of Tick
@@ -105,7 +107,7 @@ func (s *Scheduler) Remove(l *Lane, first bool) {
 	s.changed(l, first)
 }
 
-// Started says that what came first in l, which was Next or Instead, has started: it has a slot
+// Started says that what came first in l, which was next or Instead, has started: it has a slot
 // now, and whoever gave it that has uncounted it. cost is what it costs; what comes
 // first now has been said by SetHead, unless nothing does. Started returns what others
 // have started, in costs and by the weight of l's tenant, while that waited for what it
@@ -115,7 +117,6 @@ func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 	if l.line == nil {
 		l.owes = 0 // of starts that no line has seen
 	}
-	s.went(l)
 	s.leaveLine(l) // the next may be tried
 	last := l.n == 1
 	if !last {
@@ -125,10 +126,12 @@ func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 	s.n--
 	s.stamp++
 	l.order = s.stamp
-	if l.kept {
-		s.keeps.Fix((*keeping)(l))
+	if s.both {
+		s.both, s.keeps = false, l.kept
 	}
-	if virtual := s.ready.Started(&l.Queue); virtual > 0 {
+	if l.kept {
+		s.kept.Started(&l.Queue)
+	} else if virtual := s.ready.Started(&l.Queue); virtual > 0 {
 		waited = l.Bought(virtual, cost)
 	}
 	if last {
@@ -141,10 +144,12 @@ func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 func (s *Scheduler) link(l *Lane) {
 	s.stamp++
 	l.order = s.stamp
-	s.ready.Add(&l.Queue, s.Ageing, l.credit)
-	if l.credit = 0; l.kept {
-		s.keeps.Fix((*keeping)(l))
+	q := &s.ready
+	if l.kept {
+		q = &s.kept
 	}
+	q.Add(&l.Queue, s.Ageing, l.credit)
+	l.credit = 0
 }
 
 // unlink takes l out of turn, and out of any list.
@@ -152,36 +157,35 @@ func (s *Scheduler) unlink(l *Lane) {
 	q := l.Turns()
 	if q == nil {
 		l.Unlink()
-	} else if credit := q.Remove(&l.Queue); q == &s.ready {
-		if l.credit = credit; l.kept {
-			s.keeps.Remove((*keeping)(l))
-		}
+	} else if credit := q.Remove(&l.Queue); q == &s.ready || q == &s.kept {
+		l.credit = credit
 	}
 }
 
-// Next returns the lane whose turn it is, nil when there is none. full says that there is
-// no slot, so that only those can be served that keep one: of them it is the one whose turn
-// comes first, but for ageing. It costs a look at each lane that keeps slots then.
+// Next returns the lane whose turn it is, nil when there is none. full says that
+// there is no slot, so that only those can be served that keep one. These have turns of
+// their own, since they have them as well when nobody else can: what they get then is
+// nobody's, and is charged to nobody who waits for a slot. Where both could go they and the
+// others take turns, unless one of the two has the higher priority, and nothing of the other
+// has aged.
 func (s *Scheduler) Next(full bool) *Lane {
-	l := laneOf(s.ready.Next())
-	if !full || l == nil || l.kept {
+	k, l := laneOf(s.kept.Next()), laneOf(s.ready.Next())
+	s.both = !full && k != nil && l != nil
+	switch {
+	case full || l == nil:
+		return k
+	case k == nil:
 		return l
 	}
-	l = nil
-	for k := range s.keeps.All() {
-		k := (*Lane)(k)
-		if l == nil || s.ready.Before(&k.Queue, &l.Queue) || k.order < l.order && !s.ready.Before(&l.Queue, &k.Queue) {
-			l = k
-		}
+	next, other := l, k
+	if !s.keeps {
+		next, other = k, l
 	}
-	return l
+	if next.Priority < other.Priority && !(s.Ageing > 0 && next.Older(&other.Queue, s.Ageing)) {
+		return other
+	}
+	return next
 }
-
-// keeping is a lane in Scheduler.keeps.
-type keeping Lane
-
-func (l *keeping) When() int64   { return int64(l.order) }
-func (l *keeping) Index() *int32 { return &(*Lane)(l).held().keepsIdx }
 
 // Instead returns a lane that is wanted and may start before l, which is next and keeps no
 // slot: its tenant is l's, or is in turn as well, so that nobody's share is the less for
