@@ -22,7 +22,7 @@ import (
 //
 // The slot and the connection go back at once, except under Ask.KeepConn, and so
 // does what a Hold kept. After d the request returns to its place in its lane, each
-// fifth time to one behind those that wait there, lest they wait for ever, and
+// fifth time to that behind the first that waits there, lest it wait for ever, and
 // passes the gate as before: it is charged to the limits, and waits for cooldowns.
 // While it waits it counts in Config.MaxQueue, but never has to leave for that.
 //
@@ -100,7 +100,7 @@ func (a *attempt) answer(err error) outcome {
 // good reports whether the vendor did what it was asked to.
 func (o outcome) good() bool { return o.kind == polled || o.kind == ran && o.err == nil }
 
-// pollsAhead is how often a request that polls may come before others of its lane that were
+// pollsAhead is how often a request that polls may come before another of its lane that was
 // submitted later. Under KeepConn it has a lane of its own.
 const pollsAhead = 5
 
@@ -111,7 +111,7 @@ func (c *core) poll(a *attempt) fate {
 	h.running += time.Duration(c.now() - a.began)
 	h.polls++
 	h.attempts, h.limited, h.probes, h.failed, h.opens = 0, 0, 0, 0, 0
-	h.prev, h.aside = 0, h.polls%pollsAhead == 0 && a.r.flags&keepConn == 0
+	h.prev, h.aside, h.yields = 0, false, h.polls%pollsAhead == 0
 	h.sent, h.err = true, a.out.err
 	c.count.again.Add(1)
 	c.emit(event.Event{Kind: event.Again, Request: a.r.seq, Attempt: a.n, Delay: a.ails().pause})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -379,6 +380,34 @@ func TestShutdownWaitsForAgain(t *testing.T) {
 			t.Errorf("%v, %v", v, err)
 		}
 		since(t, "the end", start, time.Now(), 2*time.Minute)
+	})
+}
+
+// It comes before all others but the first of them each fifth time.
+func TestWhatPollsKeepsItsPlaceButForOneEachFifthTime(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.NoPace = 1, true }, func(t *testing.T, g *governor.Plain) {
+		var order strings.Builder
+		polls := governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+			if order.WriteString("p"); strings.Count(order.String(), "p") < 12 {
+				time.Sleep(time.Second)
+				return 0, governor.Again(100 * time.Millisecond)
+			}
+			return 0, nil
+		}))
+		var last *governor.Request[int]
+		for range 50 {
+			last = governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+				order.WriteString("o")
+				time.Sleep(time.Second)
+				return 0, nil
+			}))
+		}
+		<-polls.Done()
+		// Each time one of the others has begun when it is back.
+		if got := order.String(); !strings.HasPrefix(got, "popopopopo"+"o"+"popopopopo"+"o"+"pop") {
+			t.Errorf("they started in the order %s", got)
+		}
+		<-last.Done()
 	})
 }
 

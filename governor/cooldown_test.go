@@ -312,11 +312,12 @@ func TestAbsurdEndsAreClamped(t *testing.T) {
 		{year(0), 100 * time.Millisecond, 1},
 		{year(1500), 100 * time.Millisecond, 0}, // over
 		{year(9999), 24 * time.Hour, 1},
+		{year(2000).In(time.FixedZone("", 24*60*60)), 100 * time.Millisecond, 0},
 		{year(12000), 24 * time.Hour, 1},
 		{time.Unix(1<<62, 0), 24 * time.Hour, 1},
 		{time.Unix(math.MaxInt64, 0), 24 * time.Hour, 1}, // which is before all others, says package time
 	} {
-		t.Run(fmt.Sprint(tt.until.Year()), func(t *testing.T) {
+		t.Run(fmt.Sprint(tt.until.Year(), tt.until.Location()), func(t *testing.T) {
 			bubble(t, func(c *governor.PlainConfig) { c.MaxWait = -1 }, func(t *testing.T, g *governor.Plain) {
 				rec := governortest.Record(g, event.Clamped)
 				marshals := func(what any) {
@@ -579,9 +580,12 @@ func TestScopesThatAreOverMakeRoomAtMaxKeys(t *testing.T) {
 		if hostPauses(g) {
 			t.Error("the host pauses, when one that cooled was cleared")
 		}
-		g.Learn(throttle.Signal{Scope: tenant("3"), Delay: time.Second})
-		if !hostPauses(g) {
-			t.Error("the host does not pause, when a fourth is to cool")
+		for i, one := range []string{"3", "0 0"} { // a new one, and one that has cooled
+			g.Learn(throttle.Signal{Scope: tenant(one), Delay: time.Second})
+			if !hostPauses(g) {
+				t.Errorf("%d: the host does not pause, when a fourth is to cool", i)
+			}
+			g.Clear(throttle.Scope{})
 		}
 	})
 }

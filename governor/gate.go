@@ -113,7 +113,7 @@ func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.
 	for {
 		g.mu.Lock()
 		st := g.table[sc]
-		if st == nil && sc.Level != throttle.Host && (g.cools >= g.maxKeys || len(g.table)/2 >= g.maxKeys) {
+		if sc.Level != throttle.Host && g.crowded(st) {
 			sc = throttle.Scope{} // no room to pause it alone: the safe side is to pause more
 			st = g.table[sc]
 		}
@@ -140,6 +140,15 @@ func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.
 		}
 		return c
 	}
+}
+
+// crowded reports whether st, nil where there is none yet, would be one too many to cool,
+// or to be remembered.
+func (g *gate) crowded(st *scope) bool {
+	if st == nil {
+		return g.cools >= g.maxKeys || len(g.table)/2 >= g.maxKeys
+	}
+	return st.phase != cooling && g.cools >= g.maxKeys
 }
 
 // set moves st's end to until, if that is later or if it is not cooling.

@@ -117,6 +117,7 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 // to MaxCooldown, and the rest into what Export may hand out.
 func (c *core) clamp(sig *throttle.Signal, at time.Time) (clamped bool) {
 	if !sig.Until.IsZero() {
+		sig.Until = sig.Until.UTC() // JSON has no word for some zones either
 		sig.Delay = max(0, sig.Until.Sub(at))
 		switch y := sig.Until.Year(); { // of others than JSON has, some are so far away that they count as long over
 		case y < 1:

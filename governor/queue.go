@@ -342,6 +342,12 @@ func (c *core) rejoin(r *request, now int64) {
 		asked.kept = kept
 	}
 	l := c.queue.lane(asked, math.MaxInt)
+	if r.hist != nil && r.hist.yields {
+		r.hist.yields = false
+		if first := l.eldest(); first != nil && first.order() > r.order() {
+			r.hist.order = first.order() + 1
+		}
+	}
 	if l.weight == 0 || l.sched.Len() == 0 { // its lane is not the one it left, or was that of others
 		l.weigh(cmp.Or(was.weight, c.unnamed))
 	}

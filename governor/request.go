@@ -180,8 +180,9 @@ type history struct {
 	// bell is that of the worker of the last attempt, which waits under KeepConn.
 	bell chan struct{}
 
-	aside bool   // it is to be put behind the others of its lane
-	order uint64 // its place there, as if it had been submitted then; 0: when it was
+	aside  bool   // it is to be put behind the others of its lane
+	yields bool   // behind the first of those that have not been begun
+	order  uint64 // its place there, as if it had been submitted then; 0: when it was
 }
 
 // begun reports whether an attempt was made.
