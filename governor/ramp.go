@@ -158,7 +158,7 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 			emit(event.Cooled, st)
 		case st.phase == probing && st.inflight > 0:
 			g.ramp(st, now) // patience is over
-		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && st.inflight > 0:
+		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && (st.inflight > 0 || now <= add(st.last, g.patient)):
 			// Patience with a round is over, too: what runs may wait, in its
 			// closures, for what is held back here.
 			st.allowed, st.good = 2*st.allowed, 0
