@@ -22,7 +22,8 @@ import (
 //
 // The slot and the connection go back at once, except under Ask.KeepConn, and so
 // does what a Hold kept. After d the request returns to its place in its lane, each
-// fifth time to that behind the first that waits there, lest it wait for ever, and
+// fifth time to that behind the first that waits there for its first call, or behind all
+// if there is none, lest they wait for ever, and
 // passes the gate as before: it is charged to the limits, and waits for cooldowns.
 // While it waits it counts in Config.MaxQueue, but never has to leave for that.
 //

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -381,6 +382,34 @@ func TestShutdownWaitsForAgain(t *testing.T) {
 		}
 		since(t, "the end", start, time.Now(), 2*time.Minute)
 	})
+}
+
+func TestThoseThatPollInALaneTakeTurns(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		for _, per := range []throttle.Level{throttle.Host, throttle.Tenant} {
+			bubble(t, func(c *governor.PlainConfig) {
+				c.Workers, c.NoPace = 8, true
+				c.Limits = []governor.Limit{{Per: per, Limiter: newBucket(t, 1, 1)}}
+			}, func(t *testing.T, g *governor.Plain) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var polls [4]atomic.Int64
+				for i := range polls {
+					governor.Submit(ctx, g.With(governor.Ask{KeepConn: keep}), "", governor.Func(func(context.Context) (int, error) {
+						polls[i].Add(1)
+						return 0, governor.Again(100 * time.Millisecond)
+					}))
+				}
+				time.Sleep(400 * time.Second)
+				for i := range polls {
+					if n := polls[i].Load(); n < 90 {
+						t.Errorf("KeepConn %t, a limit of the %v: the %d. of four polled %d times of 400", keep, per, i, n)
+					}
+				}
+				cancel()
+				time.Sleep(time.Second)
+			})
+		}
+	}
 }
 
 // It comes before all others but the first of them each fifth time.

@@ -104,6 +104,61 @@ func TestWhoKeepsASlotPaysNothingForWhatOthersCannotHave(t *testing.T) {
 	}
 }
 
+// Settled is charged where the call was.
+func TestWhatASessionTrulyCostsIsItsOwn(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.NoPace = 2, true }, func(t *testing.T, g *governor.Plain) {
+		ctx, cancel := context.WithCancel(t.Context())
+		governor.Submit(ctx, g.With(governor.Ask{Tenant: "a", KeepConn: true}), "", governor.Func(func(ctx context.Context) (int, error) {
+			governor.Settle(ctx, 20)
+			return 0, governor.Again(100 * time.Millisecond)
+		}))
+		time.Sleep(time.Millisecond)
+		var started [2]atomic.Int64
+		for i, tenant := range []string{"a", "b"} {
+			for range 1000 {
+				governor.Submit(ctx, g.With(governor.Ask{Tenant: tenant}), "", governor.Func(func(context.Context) (int, error) {
+					started[i].Add(1)
+					time.Sleep(time.Second)
+					return 0, nil
+				}))
+			}
+		}
+		time.Sleep(200 * time.Second)
+		if a, b := started[0].Load(), started[1].Load(); a < 95 || b < 95 {
+			t.Errorf("%d calls of the tenant with a session, and %d of another, want as many", a, b)
+		}
+		cancel()
+		time.Sleep(time.Second)
+	})
+}
+
+// What has aged among sessions does not stand before what is urgent among them.
+func TestNoPriorityOfSessionsIsHiddenByAnother(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Workers, c.NoPace, c.Ageing = 64, true, time.Second
+		c.Limits = []governor.Limit{{Limiter: newBucket(t, 1, 1)}}
+	}, func(t *testing.T, g *governor.Plain) {
+		ctx, cancel := context.WithCancel(t.Context())
+		low := polling(ctx, g, governor.Ask{Tenant: "k"}, 100*time.Millisecond)
+		time.Sleep(2 * time.Second)
+		high := polling(ctx, g, governor.Ask{Tenant: "k", Priority: 10}, 100*time.Millisecond)
+		time.Sleep(2 * time.Second)
+		others := new(atomic.Int64)
+		for range 2000 {
+			governor.Submit(ctx, g.With(governor.Ask{Tenant: "r", Priority: 5}), "", governor.Func(func(context.Context) (int, error) {
+				others.Add(1)
+				return 0, nil
+			}))
+		}
+		time.Sleep(1000 * time.Second)
+		if high.Load() < 300 || low.Load() < 20 || others.Load() < 300 {
+			t.Errorf("of 1,000 starts %d are urgent, %d low, and %d between", high.Load(), low.Load(), others.Load())
+		}
+		cancel()
+		time.Sleep(time.Second)
+	})
+}
+
 func TestWhoKeepsASlotAndWhoWaitsInALineStarveNeither(t *testing.T) {
 	for _, tt := range []struct {
 		sessions, others string

@@ -344,8 +344,12 @@ func (c *core) rejoin(r *request, now int64) {
 	l := c.queue.lane(asked, math.MaxInt)
 	if r.hist != nil && r.hist.yields {
 		r.hist.yields = false
-		if first := l.eldest(); first != nil && first.order() > r.order() {
+		switch first := l.eldest(); {
+		case first != nil && first.order() > r.order():
 			r.hist.order = first.order() + 1
+		case first == nil && l.sched.Len() > 0: // all have been begun, and take turns
+			c.yielded = max(c.yielded+1, 2*c.door.newest()+1)
+			r.hist.order = c.yielded
 		}
 	}
 	if l.weight == 0 || l.sched.Len() == 0 { // its lane is not the one it left, or was that of others

@@ -181,7 +181,7 @@ type history struct {
 	bell chan struct{}
 
 	aside  bool   // it is to be put behind the others of its lane
-	yields bool   // behind the first of those that have not been begun
+	yields bool   // behind the first of those that have not been begun, or of all if there is none
 	order  uint64 // its place there, as if it had been submitted then; 0: when it was
 }
 

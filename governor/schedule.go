@@ -129,7 +129,7 @@ type debt struct {
 
 // owe charges a tenant for what a start turned out to cost.
 func (q *queue) owe(d debt) {
-	owes := sched.Debt{Tenant: d.lane.tenant, Priority: d.lane.priority, Cost: d.cost, Waited: d.waited}
+	owes := sched.Debt{Tenant: d.lane.tenant, Priority: d.lane.priority, Kept: d.lane.kept, Cost: d.cost, Waited: d.waited}
 	if l := q.lanes.get(&d.lane.laneKey); l != nil {
 		q.Owe(owes, &l.sched)
 	} else {

@@ -55,6 +55,15 @@ func (t *Turns) Next() *Queue {
 	return t.many.next()
 }
 
+// Top returns the highest priority of t, in which there is something. What is next may be
+// of a lower one.
+func (t *Turns) Top() int32 {
+	if t.only != nil {
+		return t.only.Priority
+	}
+	return t.many.order.First().priority
+}
+
 // Instead returns a queue that may start before q, which is next, though it is not: one
 // that is wanted of those whose turn has come as well, for it takes nothing from anybody's
 // share. It is of q's priority, and of another tenant who has paid as much, or another of

@@ -6,6 +6,7 @@ import "github.com/flyball-go/flyball/governor/internal/fair"
 type Debt struct {
 	Tenant   string
 	Priority int32
+	Kept     bool // as Kind says of the lane
 	Cost     int
 	Waited   int // what of the charge it had waited for while others started
 }
@@ -15,8 +16,12 @@ type Debt struct {
 // has nothing that waits owes nothing. l is the lane that the start was of; nil when it
 // has nothing in it.
 func (s *Scheduler) Owe(d Debt, l *Lane) {
-	over := s.ready.Owe(d.Tenant, d.Priority, d.Cost)
-	s.ready.Keep(d.Tenant, d.Priority, d.Cost, d.Waited, over)
+	in := &s.ready
+	if d.Kept {
+		in = &s.kept
+	}
+	over := in.Owe(d.Tenant, d.Priority, d.Cost)
+	in.Keep(d.Tenant, d.Priority, d.Cost, d.Waited, over)
 	switch {
 	case l == nil:
 	case l.Turns() != nil && l.Turns() != &s.ready && l.Turns() != &s.kept:

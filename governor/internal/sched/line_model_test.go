@@ -99,7 +99,7 @@ func (m *schedModel) next(full bool) (next *modelLane) {
 			than = kept
 		}
 		aged := m.ready.ageing > 0 && ml.age(m.ready.ageing) < than.age(m.ready.ageing)
-		if (ml == kept) != m.mine && (ml.name.Priority >= than.name.Priority || aged) {
+		if (ml == kept) != m.mine && (m.turns(ml).top() >= than.name.Priority || aged) {
 			return ml
 		}
 	}

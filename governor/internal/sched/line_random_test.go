@@ -69,7 +69,7 @@ func (w *walk) run() {
 			}
 		case n == 28 && len(w.m.ready.lanes) > 0:
 			ml, cost, waited := w.m.ready.lanes[w.rng.IntN(len(w.m.ready.lanes))], w.rng.IntN(100)-60, w.rng.IntN(60)
-			w.s.Owe(Debt{ml.name.Tenant, ml.name.Priority, cost, waited}, ml.l)
+			w.s.Owe(Debt{ml.name.Tenant, ml.name.Priority, ml.name.Kept, cost, waited}, ml.l)
 			w.m.owe(ml, float64(cost), float64(waited))
 		case n == 29 && w.rng.IntN(4) == 0:
 			w.s.WakeTimed()

@@ -169,7 +169,7 @@ func (m *schedModel) take(r *request) {
 
 // owe has ml's tenant pay for what a start cost more.
 func (m *schedModel) owe(ml *modelLane, cost, waited float64) {
-	m.ready.owe(ml.name, cost, waited)
+	m.turns(ml).owe(ml.name, cost, waited)
 	worth := cost / ml.weight
 	if q := ml.inTurn; q != nil && q != m.turns(ml) {
 		ml.owes -= q.owe(ml.name, cost, 0)

@@ -166,8 +166,8 @@ func (s *Scheduler) unlink(l *Lane) {
 // there is no slot, so that only those can be served that keep one. These have turns of
 // their own, since they have them as well when nobody else can: what they get then is
 // nobody's, and is charged to nobody who waits for a slot. Where both could go they and the
-// others take turns, unless one of the two has the higher priority, and nothing of the other
-// has aged.
+// others take turns, unless all of the one are of a lower priority than what is next of the
+// other, and what is next of them has not aged.
 func (s *Scheduler) Next(full bool) *Lane {
 	k, l := laneOf(s.kept.Next()), laneOf(s.ready.Next())
 	s.both = !full && k != nil && l != nil
@@ -181,7 +181,7 @@ func (s *Scheduler) Next(full bool) *Lane {
 	if !s.keeps {
 		next, other = k, l
 	}
-	if next.Priority < other.Priority && !(s.Ageing > 0 && next.Older(&other.Queue, s.Ageing)) {
+	if next.Turns().Top() < other.Priority && !(s.Ageing > 0 && next.Older(&other.Queue, s.Ageing)) {
 		return other
 	}
 	return next

@@ -142,7 +142,7 @@ func compareWithModel(t *testing.T, seed uint64) (instead int) {
 			}
 		case n == 19 && len(m.lanes) > 0:
 			ml, cost, waited := m.lanes[rng.IntN(len(m.lanes))], rng.IntN(100)-60, rng.IntN(60)
-			s.Owe(Debt{ml.name.Tenant, ml.name.Priority, cost, waited}, ml.l)
+			s.Owe(Debt{ml.name.Tenant, ml.name.Priority, false, cost, waited}, ml.l)
 			m.owe(ml.name, float64(cost), float64(waited))
 		default:
 			if l := parked.first(); l != nil {
