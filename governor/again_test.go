@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -415,28 +416,35 @@ func TestThoseThatPollInALaneTakeTurns(t *testing.T) {
 // It comes before all others but the first of them each fifth time.
 func TestWhatPollsKeepsItsPlaceButForOneEachFifthTime(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.NoPace = 1, true }, func(t *testing.T, g *governor.Plain) {
+		var mu sync.Mutex
 		var order strings.Builder
+		starts := func(who string) (n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			order.WriteString(who)
+			return strings.Count(order.String(), who)
+		}
 		polls := governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
-			if order.WriteString("p"); strings.Count(order.String(), "p") < 12 {
-				time.Sleep(time.Second)
-				return 0, governor.Again(100 * time.Millisecond)
+			if starts("p") == 12 {
+				return 0, nil
 			}
-			return 0, nil
+			time.Sleep(time.Second)
+			return 0, governor.Again(100 * time.Millisecond)
 		}))
 		var last *governor.Request[int]
 		for range 50 {
 			last = governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
-				order.WriteString("o")
+				starts("o")
 				time.Sleep(time.Second)
 				return 0, nil
 			}))
 		}
 		<-polls.Done()
+		<-last.Done()
 		// Each time one of the others has begun when it is back.
 		if got := order.String(); !strings.HasPrefix(got, "popopopopo"+"o"+"popopopopo"+"o"+"pop") {
 			t.Errorf("they started in the order %s", got)
 		}
-		<-last.Done()
 	})
 }
 
