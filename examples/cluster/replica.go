@@ -155,7 +155,7 @@ func (r *replica) govern(conns *adsclient.Conns, shared *store.Syncer, limit lim
 			close(heard)
 			return
 		}
-		r.meter.Received(e.Scope, e.Time, e.Until)
+		r.meter.Received(e.Scope, time.Now(), e.Until) // e.Time is from before the gate has it: calls may begin in between
 	}, event.Cooling, event.Extended, event.Closed)
 	return heard, nil
 }

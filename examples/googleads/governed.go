@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/examples/internal/adsclient"
@@ -58,7 +59,7 @@ func newGoverned(o *options, m mode, sess *session, limit limiter.Limiter, p *pa
 			close(d.heard)
 			return
 		}
-		sess.meter.Received(e.Scope, e.Time, e.Until) // the gate had just recorded it
+		sess.meter.Received(e.Scope, time.Now(), e.Until) // e.Time is from before the gate has it: calls may begin in between
 	}, event.Cooling, event.Extended, event.Closed)
 	return d, nil
 }
