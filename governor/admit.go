@@ -89,7 +89,7 @@ func (g *gate) enter(now int64, sc *scopes, a *attempt, opening bool) (ok bool) 
 			a.passes[i] = pass{st, st.gen}
 			st.enter(now, int(a.cost))
 			a.probe = a.probe || st.phase == probing
-			if until := add(now, g.patient); st.phase == probing || st.rate == 0 && st.at > until {
+			if until := add(now, g.patient); st.phase == probing || !st.rated() && st.at > until {
 				st.at = until // from now on: it may hang before it starts
 				g.timers.Fix(st)
 			}

@@ -21,11 +21,11 @@ import (
 //	}
 //
 // The slot and the connection go back at once, except under Ask.KeepConn, and so
-// does what a Hold kept. After d the request returns to its place in its lane, each
-// fifth time to that behind the first that waits there for its first call, or behind all
-// if there is none, lest they wait for ever, and
-// passes the gate as before: it is charged to the limits, and waits for cooldowns.
-// While it waits it counts in Config.MaxQueue, but never has to leave for that.
+// does what a Hold kept. After d the request returns to its place in its lane (each
+// fifth time to one behind the first that waits there for its first call, or behind all
+// if there is none, lest they wait for ever) and passes the gate as before: it is charged
+// to the limits, and waits for cooldowns. While it waits it counts in Config.MaxQueue, but
+// never has to leave for that.
 //
 // Again is no failure: limits and the breaker hear of a success, and neither
 // Config.Retry nor Ask.NoRetry has a say. It is no attempt either: what
@@ -101,8 +101,8 @@ func (a *attempt) answer(err error) outcome {
 // good reports whether the vendor did what it was asked to.
 func (o outcome) good() bool { return o.kind == polled || o.kind == ran && o.err == nil }
 
-// pollsAhead is how often a request that polls may come before another of its lane that was
-// submitted later. Under KeepConn it has a lane of its own.
+// pollsAhead is how often a request that polls may come before another of its lane: in one
+// in which as many poll as there are slots, one of them is always back before the others.
 const pollsAhead = 5
 
 // poll sends the request back to wait for its next call. That is a new one: what

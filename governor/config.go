@@ -53,10 +53,10 @@ type Config[S comparable, C any] struct {
 	Overflow Overflow
 
 	// MaxKeys bounds the selectors, the lanes and the cooling scopes, each; with those that
-	// are on their way back there are at most twice as many scopes. A
-	// request that needs one more is refused with ErrTooManyKeys; a signal that
-	// does pauses the host instead. 0 means 100,000. Lanes it bounds where MaxQueue is
-	// more: there are no more of them than requests that wait.
+	// are on their way back there are at most twice as many scopes. A request that needs
+	// one more is refused with ErrTooManyKeys; a signal that does pauses the host instead.
+	// 0 means 100,000. Lanes it bounds where MaxQueue is more: there are no more of them
+	// than requests that wait.
 	MaxKeys int
 
 	// Ageing is how long a request has to wait for its priority to rise by one: it

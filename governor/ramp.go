@@ -46,7 +46,7 @@ func (g *gate) depart(now int64, a *attempt, ok bool, refused []throttle.Scope) 
 			case st.phase == probing:
 				st.at = add(now, idleScope) // the next probe brings its own patience
 				g.timers.Fix(st)
-			case st.phase == ramping && st.rate == 0:
+			case st.phase == ramping && !st.rated():
 				if st.allowed >= g.slots {
 					st.at = now // grown: the actor ends it
 				} else if grew {
@@ -87,26 +87,19 @@ func (g *gate) depart(now int64, a *attempt, ok bool, refused []throttle.Scope) 
 func (g *gate) ramp(st *scope, now int64) {
 	st.phase = ramping
 	st.allowed, st.good = max(2, st.allowed), 0
-	st.rate, st.costs, st.calls = 0, 0, 0
-	lower := func(to *float64, rate float64) {
-		if *to == 0 || rate < *to {
-			*to = rate
-		}
-	}
+	st.costs, st.calls = 0, 0
 	for _, l := range g.limits {
-		r, ok := l.Limiter.(limiter.Rater)
-		if !ok || l.Per != st.key.Level {
-			continue
+		lowest := &st.costs
+		if l.calls {
+			lowest = &st.calls
 		}
-		if rate := r.Rate(g.time(now), st.key.Key); rate > 0 {
-			if lower(&st.rate, rate); l.calls {
-				lower(&st.calls, rate)
-			} else {
-				lower(&st.costs, rate)
+		if r, ok := l.Limiter.(limiter.Rater); ok && l.Per == st.key.Level {
+			if rate := r.Rate(g.time(now), st.key.Key); rate > 0 && (*lowest == 0 || rate < *lowest) {
+				*lowest = rate
 			}
 		}
 	}
-	if st.rate > 0 {
+	if st.rated() {
 		// In proportion, so that after a short pause the ramp is not the longer one.
 		st.from, st.length = now, min(int64(maxRamp), max(1, (st.until-st.began)/4))
 		st.next = now
@@ -158,19 +151,20 @@ func (g *gate) tick(now int64, busy, paused bool, line func(throttle.Scope) bool
 			emit(event.Cooled, st)
 		case st.phase == probing && st.inflight > 0:
 			g.ramp(st, now) // patience is over
-		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && (st.inflight > 0 || now <= add(st.last, g.patient)):
+		case st.phase == ramping && !st.rated() && st.allowed < g.slots && (st.inflight > 0 || now <= add(st.last, g.patient)):
 			// Patience with a round is over, too: what runs may wait, in its
-			// closures, for what is held back here.
+			// closures, for what is held back here. In the instant in which all of a
+			// round end nothing may run, though it goes on.
 			st.allowed, st.good = 2*st.allowed, 0
 			st.at = add(now, g.patient)
 			g.timers.Fix(st)
-		case st.phase == ramping && st.rate == 0 && st.allowed < g.slots && now < add(st.last, idleScope):
+		case st.phase == ramping && !st.rated() && st.allowed < g.slots && now < add(st.last, idleScope):
 			st.at = add(st.last, idleScope)
 			g.timers.Fix(st)
 		case st.phase == ramping && st.guesses > 0 && (st.inflight > 0 || now < add(st.last, idleScope)):
 			// It is over, but nothing has succeeded yet. If what runs, or comes next, is
 			// refused, the next guess must be longer than the last.
-			st.rate, st.allowed = 0, g.slots
+			st.costs, st.calls, st.allowed = 0, 0, g.slots
 			if st.at = add(st.last, idleScope); st.at <= now {
 				st.at = add(now, idleScope)
 			}

@@ -43,9 +43,9 @@ type scope struct {
 	allowed, inflight, good int
 
 	// While ramping with a rate: one start per interval, which shrinks from ten
-	// times to one time 1/rate over length.
-	rate         float64 // what is slowest
-	costs, calls float64 // the same, of limits that take the cost of an attempt, and 1 of each; 0: none
+	// times to one time 1/rate over length. It is the longer of two, by the lowest rate
+	// of the limits that take the cost of an attempt and of those that take 1; 0: none.
+	costs, calls float64
 	from, length int64
 	next         int64
 
@@ -96,7 +96,7 @@ func (s *scope) blocks(now int64) int64 {
 	switch {
 	case s.phase == cooling:
 		return forever
-	case s.phase == ramping && s.rate > 0:
+	case s.phase == ramping && s.rated():
 		if s.next > now {
 			return s.next
 		}
@@ -107,11 +107,14 @@ func (s *scope) blocks(now int64) int64 {
 	return 0
 }
 
+// rated reports whether a ramp goes by rates.
+func (s *scope) rated() bool { return s.costs > 0 || s.calls > 0 }
+
 // enter counts an attempt that passes.
 func (s *scope) enter(now int64, cost int) {
 	s.inflight++
 	s.last = now
-	if s.phase == ramping && s.rate > 0 {
+	if s.phase == ramping && s.rated() {
 		share := min(1, 0.1+0.9*float64(now-s.from)/float64(s.length))
 		seconds := 0.
 		if s.costs > 0 {

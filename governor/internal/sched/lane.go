@@ -42,7 +42,7 @@ type Lane struct {
 	parked bool   // its requests are not counted by Count
 	n      int32
 
-	order     uint64 // in which it was put into Scheduler.timed, or in turn
+	order     uint64 // in which it was put into Scheduler.timed
 	idx       int32  // in Scheduler.timed
 	eldestIdx int32  // in rank.lanes
 	seq       uint64 // see Head

@@ -139,7 +139,6 @@ func (m *schedModel) unlink(ml *modelLane) {
 func (m *schedModel) in(ml *modelLane) {
 	m.unlink(ml)
 	ml.parked = false
-	ml.order = m.tick()
 	m.turns(ml).put(ml)
 }
 
@@ -185,7 +184,6 @@ func (m *schedModel) started(ml *modelLane) (waited float64) {
 		ml.owes = 0
 	}
 	m.leave(ml)
-	ml.order = m.tick()
 	if m.both {
 		m.both, m.mine = false, ml.name.Kept
 	}

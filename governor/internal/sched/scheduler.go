@@ -36,7 +36,7 @@ type Scheduler struct {
 	both  bool       // Next had the choice between kept and ready
 	keeps bool       // and the last to start was of kept
 	timed heap.Heap[*Lane]
-	stamp uint64  // the last Lane.order
+	stamp uint64  // how many steps there were; by it Lane.order
 	due   []*Lane // buffer of Tick
 	n     int     // requests in lanes
 
@@ -125,7 +125,6 @@ func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 	l.n--
 	s.n--
 	s.stamp++
-	l.order = s.stamp
 	if s.both {
 		s.both, s.keeps = false, l.kept
 	}
@@ -143,7 +142,6 @@ func (s *Scheduler) Started(l *Lane, cost int32) (waited int) {
 // link puts l in turn.
 func (s *Scheduler) link(l *Lane) {
 	s.stamp++
-	l.order = s.stamp
 	q := &s.ready
 	if l.kept {
 		q = &s.kept
