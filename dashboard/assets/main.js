@@ -156,16 +156,18 @@ class App {
     }
   }
 
+  // ask puts a question, and settles the one before with what was said to it: that the
+  // dialog closed is told with the next frame, and by then it may be open again.
   ask({ title, text: words, yes }) {
     const box = $("ask");
+    this.answered?.(box.returnValue === "yes");
     $("ask-title").textContent = title;
     $("ask-text").textContent = words;
     $("ask-yes").textContent = yes;
-    return new Promise((resolve) => {
-      box.addEventListener("close", () => resolve(box.returnValue === "yes"), { once: true });
-      box.returnValue = "";
-      box.showModal();
-    });
+    box.returnValue = "";
+    box.onclose = () => { if (!box.open) this.answered(box.returnValue === "yes"); };
+    box.showModal();
+    return new Promise((resolve) => { this.answered = resolve; });
   }
 
   toast(words) {

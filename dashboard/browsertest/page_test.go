@@ -218,7 +218,19 @@ func TestActionsNeedTheGuard(t *testing.T) {
 		if g.Stats().Paused {
 			t.Error("paused, although the person did not agree")
 		}
-		press("Pause", "yes")
+		// That a dialog was closed is told with the next frame: whoever asks again before
+		// it has another question.
+		eval[bool](p, `(async () => {
+			const pause = document.querySelector(".title .button"), answer = (x) => document.querySelector("#ask button[value=" + x + "]").click();
+			const frame = () => new Promise(requestAnimationFrame);
+			pause.click();
+			answer("no");
+			pause.click();
+			await frame();
+			await frame();
+			answer("yes");
+			return true;
+		})()`)
 		p.until("document.querySelector('.title .button').textContent == 'Resume'")
 		if !g.Stats().Paused {
 			t.Error("not paused")
