@@ -191,7 +191,7 @@ func (g *gate) take(now int64, sc *scopes, n int) bool {
 func (g *gate) unclaim(t time.Time, sc *scopes, n, late int) {
 	for i := range g.limits[:late] {
 		if l := &g.limits[i]; l.claims != nil {
-			l.Limiter.Settle(t, sc[l.Per].Key, l.of(n), 0)
+			settleAt(l.Limiter, t, t, sc[l.Per].Key, l.of(n), 0)
 		}
 	}
 }
@@ -291,7 +291,7 @@ func (g *gate) accepted(now int64, in *inlineCall, lax, counted bool) {
 	if counted {
 		g.charged++
 	}
-	g.settle(t, &sc, int(in.ask.cost()))
+	g.settle(t, g.time(in.taken()), &sc, int(in.ask.cost()))
 	for _, l := range g.limits {
 		l.Limiter.Accepted(t, sent, sc[l.Per].Key)
 	}
@@ -312,7 +312,7 @@ func (g *gate) burn(now int64, in *inlineCall) {
 	sc := in.scopes()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.settle(g.time(now), &sc, int(in.ask.cost()))
+	g.settle(g.time(now), g.time(in.taken()), &sc, int(in.ask.cost()))
 	g.relax()
 }
 

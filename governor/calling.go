@@ -200,6 +200,14 @@ func (in *inlineCall) launched() *request {
 	return (*request)(r)
 }
 
+// taken is when in was charged to the limits, if it was.
+func (in *inlineCall) taken() int64 {
+	if r := in.launched(); r != nil {
+		return r.enqueued
+	}
+	return in.began
+}
+
 // cancelled reports whether who made the call wants it no more.
 func (in *inlineCall) cancelled() bool {
 	r := in.launched()

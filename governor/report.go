@@ -293,7 +293,7 @@ func (g *gate) settleUp(now int64, a *attempt) {
 	}
 	a.charged = false
 	if !a.metered || a.used == a.cost {
-		g.settle(t, &sc, int(a.cost))
+		g.settle(t, g.time(a.taken), &sc, int(a.cost))
 		return
 	}
 	g.owe(a, false)
@@ -316,9 +316,9 @@ func (g *gate) settleUp(now int64, a *attempt) {
 	}
 }
 
-// settleAt says when the take was made that cost less where that is of use.
+// settleAt says when the take was made where that is of use.
 func settleAt(l limiter.Limiter, now, taken time.Time, key string, n, used int) {
-	if d, ok := l.(limiter.Dated); ok && used < n {
+	if d, ok := l.(limiter.Dated); ok {
 		d.SettleAt(now, taken, key, n, used)
 	} else {
 		l.Settle(now, key, n, used)
@@ -372,11 +372,11 @@ func (u *usual) most(cost int) int {
 }
 
 // settle is settleUp for what cost as much as was taken. The caller holds mu.
-func (g *gate) settle(t time.Time, sc *scopes, cost int) {
+func (g *gate) settle(t, taken time.Time, sc *scopes, cost int) {
 	for i := range g.limits {
 		l := &g.limits[i]
 		if l.exact {
-			l.Limiter.Settle(t, sc[l.Per].Key, l.of(cost), l.of(cost))
+			settleAt(l.Limiter, t, taken, sc[l.Per].Key, l.of(cost), l.of(cost))
 		}
 		if l.releases {
 			l.Limiter.(limiter.Releaser).Release(t, sc[l.Per].Key, l.of(cost))

@@ -85,9 +85,9 @@ type Lax interface {
 }
 
 // Dated is implemented by limiters that correct a take better when they are told
-// when it was made: SlidingLog, SlidingCounter, FixedWindow, Calendar and Adaptive, and
-// a ByKey of those. Settle has to suppose the worst take. An owner that knows calls SettleAt
-// instead, where the cost is less than what was taken.
+// when it was made: SlidingLog, SlidingCounter, FixedWindow, Calendar and Adaptive, a
+// ByKey of those, and store.Share. Settle has to suppose the worst take. An owner that
+// knows calls SettleAt instead.
 type Dated interface {
 	Limiter
 
@@ -97,7 +97,7 @@ type Dated interface {
 
 // settleAt is SettleAt for a Dated l, and Settle for others.
 func settleAt(l Limiter, now, taken time.Time, key string, n, used int) {
-	if d, ok := l.(Dated); ok && used < n {
+	if d, ok := l.(Dated); ok {
 		d.SettleAt(now, taken, key, n, used)
 	} else {
 		l.Settle(now, key, n, used)

@@ -32,18 +32,19 @@ type cell struct {
 
 	// Of permits. What is taken comes from the lease that ends first.
 	leases   []lease
-	credit   int64 // their sum
-	debt     int64 // taken beyond it
-	open     int64 // taken and not settled
-	stale    int64 // of those, from before the last grant
-	usedEnd  int64 // when the first of the leases ends that the others are of
-	need     int   // somebody waits for so many; 0: nobody
-	neededAt int64 // when somebody said so last; others may have asked for less since
-	retryAt  int64 // before, the store has none
-	last     int64 // how many were granted last
-	gotAt    int64 // when
-	low      int64 // with so few left, more are fetched
-	spoilt   int   // grants in a row that had ended when they came
+	credit   int64     // their sum
+	debt     int64     // taken beyond it
+	open     int64     // taken and not settled
+	stale    int64     // at most so many of those are of no lease, or from before the last grant or the probe
+	unsureAt time.Time // the others were taken after this, and are of leases
+	usedEnd  int64     // when the first of these ends
+	need     int       // somebody waits for so many; 0: nobody
+	neededAt int64     // when somebody said so last; others may have asked for less since
+	retryAt  int64     // before, the store has none
+	last     int64     // how many were granted last
+	gotAt    int64     // when
+	low      int64     // with so few left, more are fetched
+	spoilt   int       // grants in a row that had ended when they came
 	pace     pace
 	asked    int64 // when somebody did last
 	nodes    int

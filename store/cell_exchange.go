@@ -236,7 +236,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		c.returns(a, sent, now)
 	}
 	if end := sent + int64(a.ValidFor); a.Granted > 0 && end > now {
-		c.stale, c.usedEnd = c.open, never
+		c.stale, c.unsureAt, c.usedEnd = c.open, time.Now(), never
 		c.grant(lease{a.Granted, end})
 		c.got(a.Granted, end, sent, now)
 		c.spoilt = 0

@@ -42,7 +42,10 @@ func (c *cell) take(n int64) {
 		}
 		c.leases = append(c.leases[:0], c.leases[1:]...)
 	}
-	c.debt += n
+	if n > 0 { // without a lease, so that nothing goes back to one until there is another
+		c.debt += n
+		c.usedEnd = 0
+	}
 }
 
 // grant adds a lease. There are few at a time: one that would be the ninth ends as

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,4 +219,188 @@ func (b byKey) Exchange(ctx context.Context, n store.Node, items []store.Item) (
 	}
 	b.mu.Unlock()
 	return b.Store.Exchange(ctx, n, items)
+}
+
+// Which calls end first does not tell which lease they are of; when they took does.
+func TestPermitsOfAnEarlierLeaseDoNotComeBackInAnyOrder(t *testing.T) {
+	for _, kind := range []store.Kind{store.Window, store.Sliding} {
+		for _, dated := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				s := syncer(t, store.SyncerConfig{Store: memory(t)})
+				defer s.Close()
+				sh := share(t, s, store.Limit{Kind: kind, Quota: 100, Per: time.Minute, Transit: -1})
+				take := func(most int) (taken []time.Time) {
+					for range 1000 {
+						if now := time.Now(); len(taken) < most && sh.Wait(now, "", 1) == 0 {
+							sh.Take(now, "", 1)
+							taken = append(taken, now)
+						}
+						time.Sleep(100 * time.Microsecond)
+					}
+					return taken
+				}
+				settle := func(taken []time.Time, used int) {
+					for _, at := range taken {
+						if dated {
+							sh.SettleAt(time.Now(), at, "", 1, used)
+						} else {
+							sh.Settle(time.Now(), "", 1, used)
+						}
+					}
+				}
+				first := take(10)
+				time.Sleep(3 * time.Minute)
+				second := take(1000)
+				if len(first) != 10 || len(second) < 50 {
+					t.Fatalf("%v: %d and %d taken", kind, len(first), len(second))
+				}
+				settle(second, 1)
+				settle(first, 0)
+				if more := take(1000); len(second)+len(more) > 100 {
+					t.Errorf("%v, dated %t: %d permits in a period, and %d more for calls of one that is over", kind, dated, len(second), len(more))
+				}
+			})
+		}
+	}
+}
+
+// A call that cost nothing gives its permit back while others of before are under way, if
+// it is known when it took it.
+func TestPermitsOfTheLastLeaseComeBackBesideEarlierCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		sh := share(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Hour, Transit: -1})
+		take := func() (n int, last time.Time) {
+			for range 10000 {
+				if now := time.Now(); sh.Wait(now, "", 1) == 0 {
+					sh.Take(now, "", 1)
+					n, last = n+1, now
+				}
+				time.Sleep(100 * time.Microsecond)
+			}
+			return n, last
+		}
+		if n, _ := take(); n != 10 {
+			t.Fatalf("%d of 10 taken", n)
+		}
+		time.Sleep(time.Hour) // they are all under way
+		n, last := take()
+		if n != 10 {
+			t.Fatalf("%d of 10 taken in the next hour", n)
+		}
+		sh.SettleAt(time.Now(), last, "", 1, 0)
+		if n, _ := take(); n != 1 {
+			t.Errorf("%d permits for one that came back", n)
+		}
+	})
+}
+
+// What was taken beyond any lease, as who only observes does, gives nothing back to one.
+func TestPermitsOfNoLeaseDoNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		sh := share(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Hour, Transit: -1})
+		for range 10000 {
+			if now := time.Now(); sh.Wait(now, "", 1) == 0 {
+				sh.Take(now, "", 1)
+				sh.Settle(now, "", 1, 1)
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		now := time.Now()
+		if sh.Wait(now, "", 1) == 0 {
+			t.Fatal("there are more than 10")
+		}
+		sh.Take(now, "", 5)
+		time.Sleep(time.Millisecond)
+		for _, used := range []int{0, 0, 0, 0, 0} {
+			sh.SettleAt(time.Now(), now, "", 1, used)
+		}
+		if sh.Wait(time.Now(), "", 1) == 0 {
+			t.Error("a permit came back that there was not")
+		}
+	})
+}
+
+// Nor does what has passed in an outage.
+func TestPermitsOfAnOutageDoNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		s := syncer(t, store.SyncerConfig{Outage: store.Open, Store: &faulty{Store: memory(t), fate: func() fate {
+			if down.Load() {
+				return lost
+			}
+			return arrives
+		}}})
+		defer s.Close()
+		sh := share(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Hour, Transit: -1})
+		take := func() (n int, last time.Time) {
+			for range 10000 {
+				if now := time.Now(); sh.Wait(now, "", 1) == 0 {
+					sh.Take(now, "", 1)
+					n, last = n+1, now
+				}
+				time.Sleep(100 * time.Microsecond)
+			}
+			return n, last
+		}
+		if n, _ := take(); n != 10 {
+			t.Fatalf("%d of 10 taken", n)
+		}
+		down.Store(true)
+		time.Sleep(time.Minute)
+		n, last := take()
+		if n < 100 {
+			t.Fatalf("%d passed in the outage", n)
+		}
+		down.Store(false)
+		time.Sleep(time.Minute)
+		sh.SettleAt(time.Now(), last, "", 1, 0)
+		if sh.Wait(time.Now(), "", 1) == 0 {
+			t.Error("a permit came back that there was not")
+		}
+	})
+}
+
+// The same through a governor, whose calls take by the limit of a Store.
+func TestWhatAnEarlierHourGivesBackIsNotUsedInALaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		g, err := governor.New(governor.PlainConfig{
+			Name: "acme", NoPace: true, Workers: 64, Store: s, StuckAfter: -1, MaxWait: -1,
+			Limits: []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 100, Per: time.Hour}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour + time.Second)))
+		free := make(chan struct{})
+		for range 5 {
+			governor.Submit(t.Context(), g, "", governor.Func(func(ctx context.Context) (int, error) {
+				<-free
+				return 0, governor.Settle(ctx, 0)
+			}))
+		}
+		time.Sleep(2 * time.Hour)
+		if n := g.Stats().InFlight; n != 5 {
+			t.Fatalf("%d run", n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls atomic.Int64
+		for range 200 {
+			governor.Submit(ctx, g, "", governor.Func(func(context.Context) (int, error) { calls.Add(1); return 0, nil }))
+		}
+		time.Sleep(10 * time.Second)
+		close(free)
+		time.Sleep(10 * time.Second)
+		if n := calls.Load(); n < 90 || n > 100 {
+			t.Errorf("%d calls in an hour, of 100", n)
+		}
+		cancel()
+		time.Sleep(time.Second)
+	})
 }

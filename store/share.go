@@ -54,7 +54,10 @@ type Share struct {
 	owner
 }
 
-var _ limiter.Claimer = (*Share)(nil)
+var (
+	_ limiter.Claimer = (*Share)(nil)
+	_ limiter.Dated   = (*Share)(nil)
+)
 
 // sharing is what the Shares of one Name and level in this process have together.
 // Syncer.mu guards what may change.

@@ -131,6 +131,7 @@ func (sh *Share) take(now time.Time, key string, n int) {
 		s.plan(c, c.patience)
 	}
 	if len(c.quota) == 0 {
+		c.open += int64(n) // so that it is known when none but the probe is under way
 		return
 	}
 	if c.credit < int64(n) {
@@ -145,6 +146,9 @@ func (sh *Share) take(now time.Time, key string, n int) {
 		if how != shut {
 			c.open += int64(n)
 			c.stale += int64(n) // nothing of it goes back to a lease
+			if now.After(c.unsureAt) {
+				c.unsureAt = now
+			}
 			return
 		}
 	}
@@ -165,8 +169,20 @@ func (s *Syncer) unguarded(name string, scope throttle.Scope) {
 
 // Settle corrects the cost of permits taken before. More is charged by the next
 // exchange, even if there is none; less can be taken again, as long as it is
-// certain that its lease has not ended.
+// certain that its lease has not ended: where some were open when the store granted the
+// last, it is not, until none is.
 func (sh *Share) Settle(now time.Time, key string, n, used int) {
+	sh.settle(time.Time{}, key, n, used)
+}
+
+// SettleAt is Settle for a take that was made at taken: what it cost less can be taken
+// again if that was after the last grant.
+func (sh *Share) SettleAt(now, taken time.Time, key string, n, used int) {
+	sh.settle(taken, key, n, used)
+}
+
+// settle is SettleAt, and Settle where taken is zero.
+func (sh *Share) settle(taken time.Time, key string, n, used int) {
 	s := sh.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,11 +190,16 @@ func (sh *Share) Settle(now time.Time, key string, n, used int) {
 	if c == nil || n < 0 || used < 0 {
 		return
 	}
+	fresh := c.stale == 0
+	leased, probe := fresh, fresh
+	if !taken.IsZero() {
+		leased, probe = fresh || taken.After(c.unsureAt), !taken.Before(c.probedAt)
+	}
 	k := min(int64(n), c.open)
 	c.open -= k
-	late := min(k, c.stale)
-	if c.stale -= late; late == 0 {
-		c.probing = false // the probe has ended; if well, Accepted follows
+	c.stale = min(c.stale, c.open)
+	if probe || taken.IsZero() && c.open == 0 {
+		c.probing = false // it has ended; if well, Accepted follows
 	}
 	switch {
 	case used > n:
@@ -186,7 +207,7 @@ func (sh *Share) Settle(now time.Time, key string, n, used int) {
 		c.take(int64(used - n))
 		c.open -= min(c.open, int64(used-n))
 		s.plan(c, s.now())
-	case late == 0 && used < n && c.usedEnd > s.now():
+	case leased && used < n && c.usedEnd > s.now():
 		c.grant(lease{min(k, int64(n-used)), c.usedEnd})
 		c.givesBack()
 	}
