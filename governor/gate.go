@@ -258,8 +258,16 @@ func (g *gate) pause(on bool) {
 	if g.paused = on; on {
 		g.word.hold()
 	} else if len(g.table) == 0 {
-		g.word.unhold()
+		g.unhold()
 	}
+}
+
+// unhold ends the hold. While it lasts the limits are asked whatever lax says, and one that
+// is strict since then need not have told: it knows of the same cooldown. The caller holds
+// mu.
+func (g *gate) unhold() {
+	g.relax()
+	g.word.unhold()
 }
 
 func add(a int64, d time.Duration) int64 {

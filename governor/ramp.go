@@ -198,7 +198,7 @@ func (g *gate) end(st *scope) {
 		delete(g.table, st.key)
 	}
 	if len(g.table) == 0 && !g.paused {
-		g.word.unhold()
+		g.unhold()
 	}
 	g.touch(st)
 }

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -146,6 +147,96 @@ func TestAnOldCallThatEndsIsNotTheProbe(t *testing.T) {
 			t.Error("no second probe after the first")
 		}
 	})
+}
+
+// Nor does its end keep the others waiting who follow a probe that runs for long.
+func TestAnOldCallThatEndsIsNotTheProbeOfAGovernor(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			all, _ := processes(t, 2, func(c *governor.PlainConfig, s *store.SyncerConfig) {
+				s.Store.(*faulty).delay = func() time.Duration { return time.Millisecond }
+				b, err := limiter.NewBucket(limiter.BucketConfig{Rate: 1000, Burst: 1000}) // so that the gate is asked
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: b}}
+			})
+			defer func() { end(t, all) }()
+			time.Sleep(10 * time.Second)
+			if old {
+				governor.Submit(t.Context(), all[0].Plain, "", governor.Func(func(context.Context) (int, error) {
+					time.Sleep(3 * time.Second)
+					return 0, nil
+				}))
+				time.Sleep(time.Millisecond)
+			}
+			all[0].refuse(time.Second)
+			time.Sleep(500 * time.Millisecond)
+			probe := governor.Submit(t.Context(), all[0].Plain, "", governor.Func(func(context.Context) (time.Time, error) {
+				began := time.Now()
+				time.Sleep(time.Minute)
+				return began, nil
+			}))
+			time.Sleep(600 * time.Millisecond)
+			at, err := governor.Do(t.Context(), all[1].Plain, "", governor.Func(func(context.Context) (time.Time, error) { return time.Now(), nil }))
+			began, _ := probe.Result(t.Context())
+			if after := at.Sub(began); err != nil || after < 5*time.Second || after > 5100*time.Millisecond {
+				t.Errorf("old %t: the other followed after %v, %v, want 5s", old, after, err)
+			}
+		})
+	}
+}
+
+// However long nobody has called after a cooldown.
+func TestOneProcessProbesAfterAWhile(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		for _, idle := range []time.Duration{time.Second, 14 * time.Minute, 16 * time.Minute, time.Hour} {
+			synctest.Test(t, func(t *testing.T) {
+				all, _ := processes(t, 4, func(c *governor.PlainConfig, s *store.SyncerConfig) {
+					s.Store.(*faulty).delay = func() time.Duration { return time.Millisecond }
+				})
+				defer func() { end(t, all) }()
+				time.Sleep(10 * time.Second)
+				each := func(fn func(context.Context) (int, error)) {
+					var wg sync.WaitGroup
+					for _, p := range all {
+						for range 3 {
+							wg.Go(func() {
+								if _, err := governor.Do(t.Context(), p.Plain, "", governor.Func(fn)); err != nil {
+									t.Error(err)
+								}
+							})
+						}
+					}
+					wg.Wait()
+				}
+				each(func(context.Context) (int, error) { return 0, nil }) // so that they know that all may pass
+				if paused {
+					for _, p := range all {
+						p.Pause()
+					}
+					all[0].Learn(throttle.Signal{Delay: 10 * time.Second})
+				} else {
+					all[0].refuse(10 * time.Second)
+				}
+				time.Sleep(10*time.Second + idle)
+				for _, p := range all {
+					p.Resume()
+				}
+				start, first := time.Now(), atomic.Int64{}
+				each(func(context.Context) (int, error) {
+					if time.Since(start) < 500*time.Millisecond {
+						first.Add(1)
+					}
+					time.Sleep(time.Second)
+					return 0, nil
+				})
+				if n := first.Load(); n != 1 {
+					t.Errorf("paused %t, idle for %v: %d calls are first, want one", paused, idle, n)
+				}
+			})
+		}
+	}
 }
 
 // quiet is a governor without a store.
