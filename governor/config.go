@@ -33,7 +33,7 @@ type Config[S comparable, C any] struct {
 
 	// MaxQueue is how many requests may wait. 0 means 10,000. What is paused, or waits
 	// for a limit of its own, keeps nobody else out when it fills the queue: what could
-	// start, or waits for nothing but a slot with no more others than there are slots, is
+	// start, or waits for nothing but a slot with fewer others than there are slots, is
 	// let in. And what has been attempted, and comes back, is neither refused nor dropped.
 	// So it may be exceeded: by what was let in and has started, until it is done, up to a
 	// quarter, or four times Workers if that is more. Of these places no lane has more

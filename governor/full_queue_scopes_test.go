@@ -78,6 +78,29 @@ func TestThousandsThatArePausedKeepNobodyOut(t *testing.T) {
 	})
 }
 
+// Nor does it matter that a turn of the actor is too short to look at them all.
+func TestThousandsThatArePausedKeepNobodyOutWhileNoSlotIsFree(t *testing.T) {
+	for _, rule := range []governor.Overflow{governor.Reject, governor.DropOldest, governor.DropLower} {
+		t.Run(rule.String(), func(t *testing.T) {
+			const many = 3000
+			bubble(t, func(c *governor.PlainConfig) {
+				c.NoPace, c.MaxQueue, c.Workers, c.MaxWait, c.Overflow = true, many, 1, -1, rule
+			}, func(t *testing.T, g *governor.Plain) {
+				g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Bucket, Key: "x"}, Delay: time.Hour})
+				governor.Submit(t.Context(), forTenant(g, "b"), "", sleep(time.Second))
+				synctest.Wait()
+				for i := range many {
+					governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint(i), Bucket: "x", Priority: 1}), "", sleep(0))
+				}
+				synctest.Wait()
+				if _, err := governor.Submit(t.Context(), forTenant(g, "c"), "", sleep(0)).Result(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // A tenant that is paused, and floods the queue, leaves all slots to others.
 func TestAFullQueueOfPausedLanesLeavesNoSlotIdle(t *testing.T) {
 	for _, lanes := range []int{1, 2, 3} { // of the paused tenant

@@ -422,12 +422,17 @@ func TestWhatStartsFromAFullQueueAndComesBackIsBounded(t *testing.T) {
 
 // While all slots are taken nobody looks at what comes next.
 func TestAFullQueueTakesWhatWaitsForASlotWhileNoneIsFree(t *testing.T) {
-	for _, rule := range []governor.Overflow{governor.Reject, governor.DropOldest, governor.DropLower} {
-		t.Run(rule.String(), func(t *testing.T) {
+	whileNoneIsFree := func(t *testing.T, rule governor.Overflow, limited bool) {
+		t.Run(fmt.Sprintf("%v limited %t", rule, limited), func(t *testing.T) {
 			bubble(t, func(c *governor.PlainConfig) {
 				c.NoPace, c.MaxQueue, c.Workers, c.MaxWait, c.Overflow = true, 4, 1, -1, rule
+				if limited {
+					c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: newBucket(t, 1./3600, 1)}}
+				}
 			}, func(t *testing.T, g *governor.Plain) {
-				g.Learn(throttle.Signal{Scope: tenant("a"), Delay: time.Hour})
+				if call(t, forTenant(g, "a"), sleep(0)); !limited { // else nothing is left of a's limit for an hour
+					g.Learn(throttle.Signal{Scope: tenant("a"), Delay: time.Hour})
+				}
 				governor.Submit(t.Context(), forTenant(g, "b"), "", sleep(time.Second))
 				synctest.Wait()
 				for range 4 {
@@ -439,6 +444,10 @@ func TestAFullQueueTakesWhatWaitsForASlotWhileNoneIsFree(t *testing.T) {
 				}
 			})
 		})
+	}
+	for _, rule := range []governor.Overflow{governor.Reject, governor.DropOldest, governor.DropLower} {
+		whileNoneIsFree(t, rule, false)
+		whileNoneIsFree(t, rule, true)
 	}
 }
 

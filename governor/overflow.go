@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -22,7 +23,11 @@ func (c *core) bound(r *request, now int64, most int) {
 	if !r.waiting() {
 		return
 	}
-	stays := placed && over() > 0 && c.flows(r, now)
+	stays := false
+	if placed && over() > 0 {
+		flows, known := c.flows(r, now)
+		stays = flows || !known // a turn is not to take any longer, and places are few
+	}
 	if placed && !stays {
 		r.place &^= beyond
 		c.door.over(r)
@@ -35,23 +40,28 @@ func (c *core) bound(r *request, now int64, most int) {
 // squeeze asks the actor whether r may stay though the queue is full; otherwise full is
 // why not. What could start does not wait, so that there may be room after all. And what is
 // paused, or waits for limits of its own, keeps nobody out who waits for nothing but a slot
-// with no more than there are slots, and not too many beyond MaxQueue.
+// with fewer others than there are slots, and not too many beyond MaxQueue.
 func (c *core) squeeze(r *request, full error) (err error) {
 	c.ask(func() {}) // it does what is due before it answers
 	for again := true; again; {
 		c.ask(func() {
-			if again = c.behind; !again {
-				err = c.letIn(r, full)
-				// Who came just before it starts when this is over, if there are slots.
-				again = err == full && !c.full() && !c.paused && c.hostAt == 0 && c.gate.word.queued() > 0
+			if again = c.behind; again {
+				return
 			}
+			flows, known := c.flows(r, c.now())
+			if again = !known; again {
+				return
+			}
+			err = c.letIn(r, flows, full)
+			// Who came just before it starts when this is over, if there are slots.
+			again = err == full && !c.full() && !c.paused && c.hostAt == 0 && c.gate.word.queued() > 0
 		})
 	}
 	return err
 }
 
-func (c *core) letIn(r *request, full error) error {
-	flows := c.flows(r, c.now())
+// letIn is the door of who may stay, if flows, in a queue that is full.
+func (c *core) letIn(r *request, flows bool, full error) error {
 	d := &c.door
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,63 +81,74 @@ func (c *core) letIn(r *request, full error) error {
 }
 
 // flows reports whether nothing but slots keeps r back, with so few others that it would
-// not wait for room if what is paused did not fill the queue. pump has just come to its
-// end.
-func (c *core) flows(r *request, now int64) bool {
-	c.sift(now)
+// not wait for room if what is paused, or waits for limits, did not fill the queue; and
+// whether that is known, for which lanes may be too many. pump has just come to its end.
+func (c *core) flows(r *request, now int64) (flows, known bool) {
+	known = c.sift(now)
 	most := c.door.limit()
 	before := c.gate.word.queued() - c.coming // of which nobody knows what they wait for
 	if r.waiting() {
 		before--
 	}
-	if c.paused || c.hostAt != 0 || before >= min(c.slots, most) {
-		return false
+	if c.paused || c.hostAt != 0 {
+		return false, true
+	}
+	if before >= min(c.slots, most) {
+		return false, known
 	}
 	if c.observe {
-		return true
+		return true, true
 	}
 	asked := r.lane()
 	sc := asked.scopes()
 	for i := range sc {
 		if c.queue.Awaited(sc[i]) {
-			return false // others, who need more of it, are before it
+			return false, true // others, who need more of it, are before it
 		}
 	}
 	if st, _ := c.gate.look(now, &sc); st != nil {
-		return false
+		return false, true
 	}
 	if _, wait := c.gate.limited(now, &sc, r.price(), false); wait != 0 {
-		return false
+		return false, true
 	}
 	if c.breaker != nil && c.breaker.Ready(c.gate.time(now)) != nil {
-		return false
+		return false, true
 	}
-	return c.pool == nil || c.pool.idle(asked.sel.value) || !c.pool.notBefore(asked.sel.value).After(c.gate.time(now))
+	return c.pool == nil || c.pool.idle(asked.sel.value) || !c.pool.notBefore(asked.sel.value).After(c.gate.time(now)), true
 }
 
-// sift takes the lanes that are next out of turn whose scopes pause, so that they are not
-// taken for such that wait for a slot: while none is free nobody else has looked.
-func (c *core) sift(now int64) {
+// sift takes the lanes that are next out of turn whose scopes pause, or that wait for
+// limits of their own, so that they are not taken for such that wait for a slot: while none
+// is free nobody else has looked. It reports whether it has come to one that could go, or
+// to the end; after mostSteps it leaves the rest for the next time.
+func (c *core) sift(now int64) (done bool) {
 	if c.observe || c.paused {
-		return
+		return true
 	}
 	for range mostSteps {
 		l := c.queue.next(false)
 		if l == nil {
-			return
+			return true
 		}
 		sc := l.scopes()
 		if c.queue.Join(&l.sched, &sc) { // as pump has it
 			continue
 		}
-		st, until := c.gate.look(now, &sc)
-		if st == nil {
-			return
+		if st, until := c.gate.look(now, &sc); st != nil {
+			if c.hold(l, st, until); st.key.Level == throttle.Host {
+				return true // of which hostAt tells
+			}
+			continue
 		}
-		if c.hold(l, st, until); st.key.Level == throttle.Host {
-			return // of which hostAt tells
+		r := l.first()
+		per, wait := c.limited(now, &sc, r.price(), false)
+		if wait == 0 || wait == limiter.Never || per == throttle.Host {
+			return true
 		}
+		c.waitInLine(l, r, sc[per], now, wait)
 	}
+	return false
 }
 
 // makeRoom makes room in a queue that r has filled beyond MaxQueue. stays says that r

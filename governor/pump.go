@@ -169,12 +169,7 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 		return true
 	}
 	opening := pooled && !c.pool.idle(l.sel.value)
-	per, wait := c.gate.limited(now, sc, r.price(), opening)
-	if wait != 0 && !c.limitWait.Swap(true) {
-		// What an attempt gives back from here on makes the actor ask again. It may
-		// have done so just before.
-		per, wait = c.gate.limited(now, sc, r.price(), opening)
-	}
+	per, wait := c.limited(now, sc, r.price(), opening)
 	if wait != 0 && wait != limiter.Never && r.flags&dated != 0 { // others may have taken what there was when it came
 		if err := c.tooLateIn(r, now, c.gate.known(now, sc, r.price())); err != nil {
 			c.drop(r, err)
@@ -200,10 +195,27 @@ func (c *core) affordable(l *lane, sc *scopes, r *request, now int64, pooled boo
 			c.emit(event.Event{Kind: event.LimitRefused, Scope: sc[per].String(), Delay: wait})
 		}
 	default:
-		c.queue.WaitInLine(&l.sched, sc[per], add(now, wait), wait)
-		c.limitTold(r, sc[per], wait)
+		c.waitInLine(l, r, sc[per], now, wait)
 	}
 	return false
+}
+
+// limited is gate.limited for what then waits until it is asked again.
+func (c *core) limited(now int64, sc *scopes, n int, opening bool) (per throttle.Level, wait time.Duration) {
+	per, wait = c.gate.limited(now, sc, n, opening)
+	if wait != 0 && !c.limitWait.Swap(true) {
+		// What an attempt gives back from here on makes the actor ask again. It may
+		// have done so just before.
+		per, wait = c.gate.limited(now, sc, n, opening)
+	}
+	return per, wait
+}
+
+// waitInLine takes l out of turn, of which r is the first, until the limit of sc, which
+// says that this is wait from now, admits it.
+func (c *core) waitInLine(l *lane, r *request, sc throttle.Scope, now int64, wait time.Duration) {
+	c.queue.WaitInLine(&l.sched, sc, add(now, wait), wait)
+	c.limitTold(r, sc, wait)
 }
 
 // limitTold tells once of a request that a limit keeps it back, however often it is asked
