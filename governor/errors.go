@@ -18,6 +18,13 @@ func (e *executed) Error() string { return e.err.Error() }
 func (e *executed) Unwrap() error { return e.err }
 func (e *executed) Refused() bool { return false }
 
+// unsent is an err of the user's that kept a call from being made.
+type unsent struct{ err error }
+
+func (e *unsent) Error() string { return e.err.Error() }
+func (e *unsent) Unwrap() error { return e.err }
+func (e *unsent) Refused() bool { return true }
+
 // returned is the error of a request whose closure returned err. What a call
 // inside it was refused with says nothing about the rest of it. Nor is an err to be
 // asked once more of which a method, which is the user's, panics.

@@ -210,3 +210,24 @@ func TestWhatIsSaidThroughAnEvictedGovernorReachesTheOneThatIsShutDown(t *testin
 		}
 	}
 }
+
+// An error of Config's says nothing of whether the call was made: it was not.
+func TestAConfigThatFailsRefusesTheCall(t *testing.T) {
+	secrets := errors.New("no secrets today")
+	fails := false
+	inGroup(t, func(c *plainGroupConfig, each *governor.PlainConfig) {
+		c.Config = func(string) (governor.PlainConfig, error) {
+			if fails {
+				return governor.PlainConfig{}, secrets
+			}
+			return *each, nil
+		}
+	}, func(t *testing.T, g *plainGroup, _ *atomic.Int64) {
+		old := evicted(t, g)
+		fails = true
+		_, err := governor.Do(t.Context(), old, "", stamp(new(time.Time)))
+		if !errors.Is(err, secrets) || !governor.IsRefused(err) {
+			t.Errorf("%v, refused: %t", err, governor.IsRefused(err))
+		}
+	})
+}

@@ -164,7 +164,9 @@ func (g *Governor[S, C]) submit(ctx context.Context, r *request, t task, sel S, 
 				r.class.Store(nil)
 				return next.submit(ctx, r, t, sel, f, nil)
 			}
-			err = e
+			if err = e; !c.says(false, func() bool { return IsRefused(e) }) {
+				err = &unsent{e} // Config's, of the user's
+			}
 		}
 	}
 	if err != nil {
