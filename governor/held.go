@@ -150,8 +150,8 @@ func (l *Lease) Release(err error) {
 		core: l.in.sel.core, in: &l.in, cell: l.cell, permit: l.permit, keeps: l.keeps, lax: l.lax, charged: l.charged,
 	}
 	defer func() {
-		if call.stage == leaving {
-			call.leave() // a breaker, which is the user's, has ended this
+		if call.stage == leaving || call.stage == reporting {
+			call.leave() // a limiter or a breaker, which are the user's, has ended this
 		}
 	}()
 	if err == nil && call.succeed(0) {

@@ -255,3 +255,37 @@ func TestLeaseThatIsReleasedByItsCallIsGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// moody is a breaker of the user's that panics in Report while it is bad.
+type moody struct{ bad bool }
+
+func (m *moody) Ready(time.Time) error                     { return nil }
+func (m *moody) Acquire(time.Time) (breaker.Permit, error) { return 0, nil }
+func (m *moody) Report(breaker.Permit, time.Time, breaker.Outcome, time.Duration) {
+	if m.bad {
+		panic("moody")
+	}
+}
+
+func TestLeaseWhoseBreakerPanicsGivesItsSlotBack(t *testing.T) {
+	b := &moody{bad: true}
+	bubble(t, func(c *governor.PlainConfig) { c.Workers, c.Breaker = 1, b }, func(t *testing.T, g *governor.Plain) {
+		var l governor.Lease
+		if _, err := governor.Held(t.Context(), g, "", &l, func(context.Context) (int, error) { return 1, nil }); err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() {
+				if p := recover(); p != "moody" {
+					t.Errorf("Release panics with %v", p)
+				}
+			}()
+			l.Release(nil)
+		}()
+		b.bad = false
+		if n := g.Stats().InFlight; n != 0 {
+			t.Errorf("%d in flight", n)
+		}
+		goesAtOnce(t, g, "")
+	})
+}
