@@ -130,7 +130,7 @@ type Config[S comparable, C any] struct {
 	// MaxCooldown, and no more than was left at Learned.When if that is known; a limit
 	// that learns goes on with the rate of its level, or of its key in a limiter.ByKey.
 	// With a Store the cooldowns are this governor's alone: what holds for all the store
-	// knows. What there is no limit for is ignored. The error of New names the field that
+	// knows. (To Clear a cooldown of the same scope in another process ends them, too.) What there is no limit for is ignored. The error of New names the field that
 	// makes no sense. The zero Learned is nothing.
 	Restore Learned
 
@@ -179,7 +179,8 @@ type Config[S comparable, C any] struct {
 	MinCooldown time.Duration
 
 	// MaxCooldown bounds what a vendor can ask for; more is clamped, and an
-	// event says so. 0 means 24 h.
+	// event says so. 0 means 24 h. A pause of the host that another process shares is as
+	// long as that one's MaxCooldown allows.
 	MaxCooldown time.Duration
 
 	// MaxWait is the longest known cooldown, or pause of its own, that a request

@@ -203,9 +203,16 @@ func (c *core) resume(l *Learned) {
 		if clamped {
 			d = c.maxCooldown
 		}
+		if !sig.Until.IsZero() {
+			c.until(&sig, at) // how long it is until then, Until says
+		}
 		sig.Delay = d
 		ch := c.gate.receive(now, 0, cd.Scope, sig)
-		c.gate.restored(ch.scope, cd.Guesses, min(cd.Guess, c.maxGuess))
+		guesses := cd.Guesses
+		if ch.scope != cd.Scope {
+			guesses = 0 // of it, and not of the host
+		}
+		c.gate.restored(ch.scope, guesses, min(cd.Guess, c.maxGuess))
 		if clamped || ch.scope != cd.Scope {
 			c.count.clamped.Add(1)
 			c.emit(event.Event{Kind: event.Clamped, Scope: ch.scope.String(), Delay: d, Source: "restored: " + sig.Source})

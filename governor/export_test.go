@@ -327,6 +327,42 @@ func TestExportCanBeKeptWhateverWasLearned(t *testing.T) {
 	}
 }
 
+// What was kept otherwise than as JSON can be kept as that.
+func TestRestoredSignalsCanBeExported(t *testing.T) {
+	for _, year := range []int{-1, 12000} {
+		bubble(t, func(c *governor.PlainConfig) {
+			c.Restore.Cooldowns = []governor.LearnedCooldown{{
+				Until: time.Now().Add(time.Hour), Signal: throttle.Signal{Until: time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)},
+			}}
+		}, func(t *testing.T, g *governor.Plain) {
+			for _, all := range []any{g.Export(), g.Stats()} {
+				if _, err := json.Marshal(all); err != nil {
+					t.Errorf("%d: %v", year, err)
+				}
+			}
+			if all := g.Stats().Cooldowns; len(all) != 1 || !all[0].Until.Equal(time.Now().Add(time.Hour)) {
+				t.Errorf("%d: %+v, want an hour", year, all)
+			}
+		})
+	}
+}
+
+// A scope for which there is no room pauses the host, but its guesses are not the host's.
+func TestGuessesOfAScopeWithoutRoomAreNotTheHosts(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		c.MaxKeys, c.MaxWait = 1, -1
+		for _, key := range []string{"a", "b"} {
+			c.Restore.Cooldowns = append(c.Restore.Cooldowns, governor.LearnedCooldown{
+				Scope: tenant(key), Until: time.Now().Add(time.Minute), Guesses: 5, Guess: 4 * time.Minute,
+			})
+		}
+	}, func(t *testing.T, g *governor.Plain) {
+		s := governortest.NewScript(governortest.Limited(throttle.Unknown))
+		call(t, g, s.Call)
+		since(t, "second attempt", s.Starts()[0], s.Starts()[1], 15*time.Second)
+	})
+}
+
 func TestGarbageIsNotRestored(t *testing.T) {
 	now := time.Now().Add(time.Hour)
 	cd := func(c governor.LearnedCooldown) governor.Learned {

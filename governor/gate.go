@@ -115,6 +115,7 @@ func (g *gate) receive(now int64, began uint64, sc throttle.Scope, sig throttle.
 		st := g.table[sc]
 		if sc.Level != throttle.Host && g.crowded(st) {
 			sc = throttle.Scope{} // no room to pause it alone: the safe side is to pause more
+			sig.Source = store.WiderSource + sig.Source
 			st = g.table[sc]
 		}
 		fresh := st == nil || st.phase != cooling && began > st.learned
@@ -154,7 +155,7 @@ func (g *gate) crowded(st *scope) bool {
 // set moves st's end to until, if that is later or if it is not cooling.
 func (g *gate) set(st *scope, now, until int64, sig throttle.Signal, fresh bool) change {
 	c := change{scope: st.key, kind: event.Cooling, until: until, fresh: fresh}
-	if st.heard = g.seq.Load(); !store.Shared(sig.Source) {
+	if st.heard = g.seq.Load(); !store.Untold(sig.Source) {
 		st.says(now, until, sig)
 	}
 	if fresh {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flyball-go/flyball/backoff"
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -83,7 +84,7 @@ func (c *core) panicked(a *attempt, bad error) {
 // received puts one signal, whose scope is resolved, into the gate. a is nil
 // for signals from outside.
 func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt, err error) throttle.Scope {
-	clamped := c.clamp(&sig, at)
+	clamped, source := c.clamp(&sig, at), sig.Source
 	began, req, n := c.gate.seq.Load(), uint64(0), 0
 	if a != nil {
 		began, req, n = a.seq, a.r.seq, a.n
@@ -100,15 +101,18 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 		ch = c.gate.receive(now, began, sig.Scope, sig)
 	}
 	c.emit(event.Event{Kind: event.Learned, Time: c.gate.time(now), Request: req, Attempt: n, Scope: sig.Scope.String(), Delay: sig.Delay, Source: sig.Source, Err: err})
+	if ch.scope != sig.Scope {
+		source = store.WiderSource + source
+	}
 	if clamped || ch.scope != sig.Scope {
 		c.count.clamped.Add(1)
-		c.emit(event.Event{Kind: event.Clamped, Scope: ch.scope.String(), Delay: sig.Delay, Source: sig.Source})
+		c.emit(event.Event{Kind: event.Clamped, Scope: ch.scope.String(), Delay: sig.Delay, Source: source})
 	}
 	if ch.kind != event.None {
 		if ch.fresh {
 			c.count.cooldowns.Add(1)
 		}
-		c.emit(event.Event{Kind: ch.kind, Time: c.gate.time(now), Scope: ch.scope.String(), Until: c.gate.time(ch.until), Delay: time.Duration(ch.until - now), Source: sig.Source})
+		c.emit(event.Event{Kind: ch.kind, Time: c.gate.time(now), Scope: ch.scope.String(), Until: c.gate.time(ch.until), Delay: time.Duration(ch.until - now), Source: source})
 	}
 	return ch.scope
 }
@@ -117,17 +121,7 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 // to MaxCooldown, and the rest into what Export may hand out.
 func (c *core) clamp(sig *throttle.Signal, at time.Time) (clamped bool) {
 	if !sig.Until.IsZero() {
-		sig.Until = sig.Until.UTC() // JSON has no word for some zones either
-		sig.Delay = max(0, sig.Until.Sub(at))
-		switch y := sig.Until.Year(); { // of others than JSON has, some are so far away that they count as long over
-		case y < 1:
-			sig.Until, clamped = at, true
-		case y > 9999:
-			sig.Delay = math.MaxInt64
-		}
-		if sig.Delay > c.maxCooldown {
-			sig.Until = at.Add(c.maxCooldown)
-		}
+		sig.Delay, clamped = c.until(sig, at)
 	}
 	if sig.Kind > throttle.KindBilling {
 		sig.Kind, clamped = throttle.KindUnknown, true
@@ -136,10 +130,27 @@ func (c *core) clamp(sig *throttle.Signal, at time.Time) (clamped bool) {
 	case d == throttle.Unknown:
 	case d < 0:
 		sig.Delay, clamped = throttle.Unknown, true
-	case d < c.minCooldown:
+	case d < c.minCooldown && !store.Shared(sig.Source): // else it is what is left of a pause
 		sig.Delay = c.minCooldown
-	case d > c.maxCooldown:
+	case d > c.maxCooldown && !(sig.Scope.Level == throttle.Host && store.Shared(sig.Source)): // of that its permits wait for the end
 		sig.Delay, clamped = c.maxCooldown, true
 	}
 	return clamped
+}
+
+// until cuts sig.Until to what MaxCooldown and JSON have room for, and returns how long it
+// is until then.
+func (c *core) until(sig *throttle.Signal, at time.Time) (d time.Duration, clamped bool) {
+	sig.Until = sig.Until.UTC() // JSON has no word for some zones either
+	d = max(0, sig.Until.Sub(at))
+	switch y := sig.Until.Year(); { // of others than JSON has, some are so far away that they count as long over
+	case y < 1:
+		sig.Until, clamped = at, true
+	case y > 9999:
+		d = math.MaxInt64
+	}
+	if d > c.maxCooldown {
+		sig.Until = at.Add(c.maxCooldown)
+	}
+	return d, clamped
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/flyball-go/flyball/throttle"
 )
 
-// What follows is for a governor that only observes; see Config.Observe. Each
-// attempt is told of at most once before it starts, and once when it has ended.
+// What follows is for a governor that only observes; see Config.Observe. Of each
+// attempt is told, by each of what would have held it back once, before it starts, and when
+// it has ended.
 
 // foresee tells what would keep r from starting now.
 func (c *core) foresee(r *request, sc *scopes, now int64) {

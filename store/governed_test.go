@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -296,6 +297,92 @@ func TestGovernorsOfOneNameInOneProcess(t *testing.T) {
 			t.Errorf("when all are closed, the limit may be another: %v", err)
 		} else {
 			c.Close()
+		}
+	})
+}
+
+// What one process has no room for pauses its host, and that of no other.
+func TestWhatOneHasNoRoomForPausesNotTheHostOfOthers(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			all, _ := processes(t, 2, func(c *governor.PlainConfig, s *store.SyncerConfig) {
+				if n++; n == 1 {
+					c.MaxKeys = 1
+				}
+			})
+			defer func() { end(t, all) }()
+			time.Sleep(10 * time.Second)
+			for _, key := range []string{"a", "b"} {
+				all[0].Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: key}, Delay: 10 * time.Minute})
+			}
+			if leaves {
+				all[0].Close()
+			}
+			time.Sleep(time.Second)
+			start := time.Now()
+			for _, w := range []struct {
+				tenant string
+				long   time.Duration
+			}{{"c", 0}, {"b", 10*time.Minute - time.Second}} {
+				_, err := governor.Do(t.Context(), all[1].With(governor.Ask{Tenant: w.tenant}), "", governor.Func(func(context.Context) (int, error) { return 0, nil }))
+				if d := time.Since(start); err != nil || d < w.long-time.Second || d > w.long+time.Second {
+					t.Errorf("leaves %t: %s waits %v, %v, want %v: %+v", leaves, w.tenant, d, err, w.long, all[1].Stats().Cooldowns)
+				}
+			}
+		})
+	}
+}
+
+// The rest of a pause that others have heard of is no short one of its own.
+func TestWhatIsLeftOfAPauseIsNotLengthened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, m := processes(t, 1, nil)
+		defer func() { end(t, all) }()
+		time.Sleep(10 * time.Second)
+		start := time.Now()
+		all[0].Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "t"}, Delay: time.Minute})
+		time.Sleep(58 * time.Second)
+		s := syncer(t, store.SyncerConfig{Store: &faulty{Store: m}})
+		defer s.Close()
+		g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, NoPace: true, MinCooldown: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		at, err := governor.Do(t.Context(), g.With(governor.Ask{Tenant: "t"}), "", governor.Func(func(context.Context) (time.Duration, error) { return time.Since(start), nil }))
+		if err != nil || at > time.Minute+100*time.Millisecond {
+			t.Errorf("starts after %v, %v, want a minute", at, err)
+		}
+	})
+}
+
+// The store keeps the host's permits back for as long as it was told, and so it is that
+// which MaxWait is about, and not what this process would have believed.
+func TestAHostsPauseIsAsLongAsAnotherProcessBelieves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		all, _ := processes(t, 2, func(c *governor.PlainConfig, s *store.SyncerConfig) {
+			if n++; n == 2 {
+				c.MaxCooldown = time.Hour
+			}
+		})
+		defer func() { end(t, all) }()
+		time.Sleep(10 * time.Second)
+		all[0].Learn(throttle.Signal{Delay: 10 * time.Hour})
+		all[0].Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "t"}, Delay: 10 * time.Hour})
+		until := time.Now().Add(10 * time.Hour)
+		time.Sleep(time.Hour + time.Second)
+		start := time.Now()
+		_, err := governor.Do(t.Context(), all[1].Plain, "", governor.Func(func(context.Context) (int, error) { return 0, nil }))
+		cools, ok := errors.AsType[*governor.CooldownError](err)
+		if !ok || time.Since(start) > 0 || cools.Until.Sub(until).Abs() > time.Second {
+			t.Errorf("%v after %v, want a refusal until %v", err, time.Since(start), until)
+		}
+		for _, c := range all[1].Stats().Cooldowns {
+			if c.Scope.Key == "t" && c.Phase == "cooling" {
+				t.Errorf("%+v: it believes no more than an hour", c)
+			}
 		}
 	})
 }

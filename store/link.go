@@ -128,10 +128,20 @@ func (l *link) part() {
 // Shared reports whether a signal, or an event, came from a store, by its Source.
 func Shared(source string) bool { return strings.HasPrefix(source, SharedSource) }
 
+// WiderSource is how the Source begins of a governor's events about a pause of more than the
+// vendor meant, for want of room: of what it meant the others are told.
+const WiderSource = "wider than meant: "
+
+// Untold reports whether others are not to be told of a signal, or an event, by its Source:
+// one that is Shared, or of a pause that is wider than meant.
+func Untold(source string) bool {
+	return Shared(source) || strings.HasPrefix(source, WiderSource)
+}
+
 // heard takes an event of from.
 func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 	scope, ok := scopeOf(e.Scope)
-	if !ok || Shared(e.Source) {
+	if !ok || Untold(e.Source) {
 		return
 	}
 	s.mu.Lock()
