@@ -41,6 +41,7 @@ type core struct {
 	scopes   []*scope   // buffer for gate.news
 	msgs     []message  // buffer for door.take
 	dry      dry        // what waits for the pool
+	sifted   []*lane    // sift's
 	coming   int        // submissions that were taken from the door and have not arrived
 	hostAt   int64      // nothing starts before; 0: no such time
 	byLimit  bool       // but what is before the one that a limit of the host keeps back until then

@@ -451,6 +451,40 @@ func TestAFullQueueTakesWhatWaitsForASlotWhileNoneIsFree(t *testing.T) {
 	}
 }
 
+// Nor does it matter what could go before it.
+func TestAFullQueueOfWhatCannotGoBehindWhatCouldKeepsNobodyOut(t *testing.T) {
+	for _, rule := range []governor.Overflow{governor.Reject, governor.DropOldest, governor.DropLower} {
+		for _, limited := range []bool{false, true} {
+			for first := range 3 { // its priority; that of the others is 1
+				t.Run(fmt.Sprintf("%v limited %t after %d", rule, limited, first), func(t *testing.T) {
+					bubble(t, func(c *governor.PlainConfig) {
+						c.NoPace, c.MaxQueue, c.Workers, c.MaxWait, c.Overflow = true, 4, 2, -1, rule
+						if limited {
+							c.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: newBucket(t, 1./3600, 1)}}
+						}
+					}, func(t *testing.T, g *governor.Plain) {
+						if call(t, forTenant(g, "a"), sleep(0)); !limited {
+							g.Learn(throttle.Signal{Scope: tenant("a"), Delay: time.Hour})
+						}
+						governor.Submit(t.Context(), forTenant(g, "b"), "", sleep(time.Second))
+						governor.Submit(t.Context(), forTenant(g, "b2"), "", sleep(time.Second))
+						synctest.Wait()
+						governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "first", Priority: first}), "", sleep(0))
+						synctest.Wait()
+						for range 3 {
+							governor.Submit(t.Context(), g.With(governor.Ask{Tenant: "a", Priority: 1}), "", sleep(0))
+						}
+						synctest.Wait()
+						if _, err := governor.Submit(t.Context(), forTenant(g, "c"), "", sleep(0)).Result(t.Context()); err != nil {
+							t.Error(err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
 func TestAQueueThatWasMadeShorterKeepsNobodyOutWhoCouldStart(t *testing.T) {
 	filled(t, func(c *governor.PlainConfig) { c.MaxQueue = 10 }, func(t *testing.T, g *governor.Plain) {
 		if err := g.SetMaxQueue(5); err != nil {

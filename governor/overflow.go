@@ -84,16 +84,16 @@ func (c *core) letIn(r *request, flows bool, full error) error {
 // not wait for room if what is paused, or waits for limits, did not fill the queue; and
 // whether that is known, for which lanes may be too many. pump has just come to its end.
 func (c *core) flows(r *request, now int64) (flows, known bool) {
-	known = c.sift(now)
-	most := c.door.limit()
-	before := c.gate.word.queued() - c.coming // of which nobody knows what they wait for
+	own := 0
 	if r.waiting() {
-		before--
+		own = 1
 	}
+	most := min(c.slots, c.door.limit())
+	known = c.sift(now, most+own)
 	if c.paused || c.hostAt != 0 {
 		return false, true
 	}
-	if before >= min(c.slots, most) {
+	if before := c.gate.word.queued() - c.coming - own; before >= most { // of which come nobody knows what they wait for
 		return false, known
 	}
 	if c.observe {
@@ -118,37 +118,70 @@ func (c *core) flows(r *request, now int64) (flows, known bool) {
 	return c.pool == nil || c.pool.idle(asked.sel.value) || !c.pool.notBefore(asked.sel.value).After(c.gate.time(now)), true
 }
 
-// sift takes the lanes that are next out of turn whose scopes pause, or that wait for
-// limits of their own, so that they are not taken for such that wait for a slot: while none
-// is free nobody else has looked. It reports whether it has come to one that could go, or
-// to the end; after mostSteps it leaves the rest for the next time.
-func (c *core) sift(now int64) (done bool) {
-	if c.observe || c.paused {
+// sift takes the lanes out of turn whose scopes pause, or that wait for limits of their own,
+// so that they are not taken for such that wait for a slot: while none is free nobody else
+// has looked. It reports whether it has come to the end, or to enough requests that could
+// go; after mostSteps it leaves the rest for the next time.
+func (c *core) sift(now int64, enough int) (done bool) {
+	if c.observe || c.paused || len(c.limits) == 0 && !c.gate.word.held() {
 		return true
 	}
-	for range mostSteps {
-		l := c.queue.next(false)
-		if l == nil {
-			return true
-		}
-		sc := l.scopes()
-		if c.queue.Join(&l.sched, &sc) { // as pump has it
-			continue
-		}
-		if st, until := c.gate.look(now, &sc); st != nil {
-			if c.hold(l, st, until); st.key.Level == throttle.Host {
-				return true // of which hostAt tells
+	defer func() {
+		clear(c.sifted)
+		c.sifted = c.sifted[:0]
+	}()
+	for steps := 0; ; {
+		could := 0
+		for l := range c.queue.InTurn {
+			if steps++; steps > mostSteps || could >= enough {
+				break
 			}
-			continue
+			if l := l.Owner().(*lane); c.stands(l, now) {
+				could += l.sched.Len()
+			} else {
+				c.sifted = append(c.sifted, l)
+			}
 		}
-		r := l.first()
-		per, wait := c.limited(now, &sc, r.price(), false)
-		if wait == 0 || wait == limiter.Never || per == throttle.Host {
-			return true
+		if len(c.sifted) == 0 {
+			return steps <= mostSteps
 		}
+		for _, l := range c.sifted {
+			if c.aside(l, now); c.hostAt != 0 {
+				return true
+			}
+		}
+		c.sifted = c.sifted[:0] // some may be in turn again, as the next of their lines
+	}
+}
+
+// stands reports whether aside would leave l in turn.
+func (c *core) stands(l *lane, now int64) bool {
+	sc := l.scopes()
+	if c.queue.Joins(&l.sched, &sc) {
+		return false
+	}
+	if st, _ := c.gate.look(now, &sc); st != nil {
+		return false
+	}
+	per, wait := c.gate.limited(now, &sc, l.first().price(), false)
+	return wait == 0 || wait == limiter.Never || per == throttle.Host
+}
+
+// aside takes l out of turn if its scopes pause, or it waits for a limit of its own; or
+// everything, of which hostAt tells, if the host does.
+func (c *core) aside(l *lane, now int64) {
+	sc := l.scopes()
+	if c.queue.Join(&l.sched, &sc) { // as pump has it
+		return
+	}
+	if st, until := c.gate.look(now, &sc); st != nil {
+		c.hold(l, st, until)
+		return
+	}
+	r := l.first()
+	if per, wait := c.limited(now, &sc, r.price(), false); wait != 0 && wait != limiter.Never && per != throttle.Host {
 		c.waitInLine(l, r, sc[per], now, wait)
 	}
-	return false
 }
 
 // makeRoom makes room in a queue that r has filled beyond MaxQueue. stays says that r

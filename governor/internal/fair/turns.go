@@ -64,6 +64,28 @@ func (t *Turns) Top() int32 {
 	return t.many.order.First().priority
 }
 
+// All yields all of t, those of a tenant and priority in their order. Nothing changes t
+// meanwhile.
+func (t *Turns) All(yield func(*Queue) bool) {
+	if t.only != nil || t.many == nil {
+		if t.only != nil {
+			yield(t.only)
+		}
+		return
+	}
+	for lv := range t.many.order.All() {
+		for r := range lv.rounds.All() {
+			for sh := r.head; sh != nil; sh = sh.next {
+				for q := sh.queues.head; q != nil; q = q.next {
+					if !yield(q) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
 // Instead returns a queue that may start before q, which is next, though it is not: one
 // that is wanted of those whose turn has come as well, for it takes nothing from anybody's
 // share. It is of q's priority, and of another tenant who has paid as much, or another of

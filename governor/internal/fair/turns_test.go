@@ -113,3 +113,40 @@ func (ls *levels) rounds() (n int) {
 	}
 	return n
 }
+
+// All has each queue once, and those of a tenant in their order.
+func TestAllYieldsWhatIsInTurn(t *testing.T) {
+	var turns Turns
+	want := 0
+	check := func() {
+		t.Helper()
+		seen, last := map[*Queue]bool{}, map[string]int{}
+		for q := range turns.All {
+			key := fmt.Sprint(q.Tenant, q.Priority)
+			if i := q.Value.(int); seen[q] || i < last[key] || q.Turns() != &turns {
+				t.Errorf("of %s, %d comes after %d", key, i, last[key])
+			}
+			seen[q], last[key] = true, q.Value.(int)
+		}
+		if len(seen) != want {
+			t.Errorf("%d of %d queues", len(seen), want)
+		}
+		for range turns.All {
+			break
+		}
+	}
+	var qs []*Queue
+	check()
+	for i := range 24 {
+		q := &Queue{Tenant: fmt.Sprint(i % 3), Priority: int32(i % 4), Cost: int32(i % 2), Value: i}
+		qs = append(qs, q)
+		turns.Add(q, 1e9, 0)
+		want++
+		check()
+	}
+	for _, q := range qs {
+		turns.Remove(q)
+		want--
+		check()
+	}
+}

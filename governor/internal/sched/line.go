@@ -70,6 +70,9 @@ func (s *Scheduler) line(scope throttle.Scope) *line {
 	return q
 }
 
+// Joins reports whether Join would find a line for l.
+func (s *Scheduler) Joins(l *Lane, sc *Scopes) bool { return s.ahead(l, sc) != nil }
+
 // Join has l, which is next, join the line that it has to wait in before it may ask
 // the limits, and reports whether there is one. sc are what it belongs to.
 func (s *Scheduler) Join(l *Lane, sc *Scopes) bool {

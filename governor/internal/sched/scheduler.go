@@ -185,6 +185,17 @@ func (s *Scheduler) Next(full bool) *Lane {
 	return next
 }
 
+// InTurn yields the lanes that are in turn. Nothing changes s meanwhile.
+func (s *Scheduler) InTurn(yield func(*Lane) bool) {
+	for _, t := range [...]*fair.Turns{&s.ready, &s.kept} {
+		for q := range t.All {
+			if !yield(laneOf(q)) {
+				return
+			}
+		}
+	}
+}
+
 // Instead returns a lane that is wanted and may start before l, which is next and keeps no
 // slot: its tenant is l's, or is in turn as well, so that nobody's share is the less for
 // it. Of the lanes of a tenant at most so many go before one that come after it. It looks
