@@ -560,6 +560,34 @@ func hostPauses(g *governor.Plain) bool {
 	return slices.ContainsFunc(g.Stats().Cooldowns, func(c governor.CooldownStats) bool { return c.Scope == throttle.Scope{} })
 }
 
+// A clear by somebody who knew nothing of what was said of a scope without room leaves the
+// host's pause that stands for it, whatever the host itself was told.
+func TestAPauseForWantOfRoomOutlivesAnEarlierClear(t *testing.T) {
+	for _, hostAfter := range []bool{false, true} {
+		bubble(t, func(c *governor.PlainConfig) {
+			c.NoPace, c.MaxKeys, c.MaxWait = true, 1, -1
+		}, func(t *testing.T, g *governor.Plain) {
+			host := func() { g.Learn(throttle.Signal{Delay: 10 * time.Second}) }
+			if !hostAfter {
+				host()
+			}
+			time.Sleep(time.Second)
+			cleared := time.Now() // in another process
+			time.Sleep(time.Second)
+			if hostAfter {
+				host()
+			}
+			start := time.Now()
+			g.Learn(throttle.Signal{Scope: tenant("b"), Delay: time.Minute})
+			time.Sleep(100 * time.Millisecond)
+			g.ClearBefore(throttle.Scope{}, cleared)
+			var at time.Time
+			call(t, forTenant(g, "b"), stamp(&at))
+			since(t, "b starts", start, at, time.Minute)
+		})
+	}
+}
+
 // MaxKeys bounds what cools, not what has.
 func TestScopesThatAreOverMakeRoomAtMaxKeys(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.MaxKeys, c.NoPace = 3, true }, func(t *testing.T, g *governor.Plain) {

@@ -3,10 +3,12 @@ package governor
 import (
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
 
@@ -134,13 +136,21 @@ func (s seated) next(p seat) (l learner, ok bool) {
 	return l, ok
 }
 
-// cooling returns an event for each scope that is by what the vendor has said here.
-func (g *gate) cooling(now int64) (all []event.Event) {
+// cooling returns an event for each scope that is by what the vendor has said here; wider,
+// also where it has said that of narrower ones for which there is no room.
+func (g *gate) cooling(now int64, wider bool) (all []event.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, st := range g.table {
-		if own := st.since(0); st.phase == cooling && own.until > now {
-			all = append(all, event.Event{Kind: event.Cooling, Time: g.time(own.at), Scope: st.key.String(), Until: g.time(own.until), Source: own.signal.Source})
+		own := st.longest(0)
+		if wider {
+			own = st.since(0)
+		}
+		if st.phase == cooling && own.until > now {
+			all = append(all, event.Event{
+				Kind: event.Cooling, Time: g.time(own.at), Scope: st.key.String(), Until: g.time(own.until),
+				Source: strings.TrimPrefix(own.signal.Source, store.WiderSource),
+			})
 		}
 	}
 	return all
@@ -232,7 +242,7 @@ func (g *gate) restored(sc throttle.Scope, n int, last time.Duration) {
 	if st == nil {
 		return
 	}
-	if st.own = [2]said{}; n > st.guesses {
+	if st.unsays(forever); n > st.guesses {
 		st.guesses, st.prev = n, last
 	}
 }

@@ -2,6 +2,7 @@ package governor
 
 import (
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,8 +156,11 @@ func (g *gate) crowded(st *scope) bool {
 // set moves st's end to until, if that is later or if it is not cooling.
 func (g *gate) set(st *scope, now, until int64, sig throttle.Signal, fresh bool) change {
 	c := change{scope: st.key, kind: event.Cooling, until: until, fresh: fresh}
-	if st.heard = g.seq.Load(); !store.Untold(sig.Source) {
+	switch st.heard = g.seq.Load(); {
+	case !store.Untold(sig.Source):
 		st.says(now, until, sig)
+	case !store.Shared(strings.TrimPrefix(sig.Source, store.WiderSource)):
+		st.widens(now, until, sig)
 	}
 	if fresh {
 		st.learned, st.began = st.heard, now

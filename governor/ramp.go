@@ -216,7 +216,7 @@ func (g *gate) clear(now int64, sc throttle.Scope, at int64) (ended bool, until 
 				return false, 0
 			}
 			st.until, st.at, st.signal = until, until, stays.signal
-			st.own = [2]said{{}, stays}
+			st.unsays(at)
 			g.timers.Fix(st)
 			g.touch(st)
 			return true, until

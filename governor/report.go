@@ -264,7 +264,7 @@ func (g *gate) evident(now int64, a *attempt, sc throttle.Scope) (changed, clear
 	}
 	if cleared = st.phase == cooling; cleared {
 		st.until, st.allowed, st.inflight, st.good = now, 1, 0, 0
-		st.own = [2]said{}
+		st.unsays(forever)
 	}
 	g.ramp(st, now)
 	return true, cleared

@@ -33,6 +33,7 @@ type scope struct {
 	learned uint64
 	heard   uint64        // the last start before its latest signal was received
 	own     [2]said       // of the vendor to this governor, not to another: the latest last, before it one for all
+	wide    *said         // likewise, of narrower scopes for which there is no room: one for all; only the host's
 	guesses int           // steps of the guess schedule taken since the last success
 	guessed uint32        // gen since the last guess: who passed in it, or later, began after that was over
 	prev    time.Duration // the last guess
@@ -76,9 +77,38 @@ func (s *scope) says(now, until int64, sig throttle.Signal) {
 	s.own = [2]said{before, {now, until, sig}}
 }
 
+// widens takes a word that came now, of a scope for which there is no room.
+func (s *scope) widens(now, until int64, sig throttle.Signal) {
+	if s.wide != nil && s.wide.until > until {
+		until, sig = s.wide.until, s.wide.signal
+	}
+	s.wide = &said{now, until, sig}
+}
+
+// unsays forgets what the vendor has said before at.
+func (s *scope) unsays(at int64) {
+	for i := range s.own {
+		if s.own[i].at < at {
+			s.own[i] = said{}
+		}
+	}
+	if s.wide != nil && s.wide.at < at {
+		s.wide = nil
+	}
+}
+
 // since returns the longest that the vendor has said since at; the zero said if it has said
 // nothing. Where its words are many it may be one of before.
 func (s *scope) since(at int64) (longest said) {
+	longest = s.longest(at)
+	if w := s.wide; w != nil && w.at >= at && w.until > longest.until {
+		longest = *w
+	}
+	return longest
+}
+
+// longest is since but for what was said of narrower scopes.
+func (s *scope) longest(at int64) (longest said) {
 	for _, w := range s.own {
 		if w.at >= at && w.until > longest.until {
 			longest = w

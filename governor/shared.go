@@ -27,14 +27,14 @@ func (s sharer) Tell(e event.Event) { s.emit(e) }
 // dropped: others are to hear of that, however many scopes are refused at once.
 func (s sharer) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
 	return s.bus.Follow(fn, func() {
-		for _, e := range s.Cooling() {
+		for _, e := range s.gate.cooling(s.now(), true) { // what was narrower is not known any more
 			fn(e)
 		}
 	}, kinds...)
 }
 
 // Cooling returns the words of the vendor that hold, as events, for those that hear no more.
-func (s sharer) Cooling() []event.Event { return s.gate.cooling(s.now()) }
+func (s sharer) Cooling() []event.Event { return s.gate.cooling(s.now(), false) }
 
 // share has the limits that are a Quota, those of one level and unit together,
 // granted by a store. Without one of calls for the Host there is a gate for what

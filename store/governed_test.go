@@ -3,6 +3,8 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -385,4 +387,63 @@ func TestAHostsPauseIsAsLongAsAnotherProcessBelieves(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A process without room hears late of a clear, by which it knows of nothing that it was
+// told since.
+func TestAClearThatIsHeardLateLeavesAPauseForWantOfRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		all, _ := processes(t, 2, func(c *governor.PlainConfig, s *store.SyncerConfig) {
+			c.MaxWait = -1
+			if n++; n == 1 {
+				c.MaxKeys = 1
+				s.Store.(*faulty).deaf = true
+			}
+		})
+		defer func() { end(t, all) }()
+		time.Sleep(10*time.Second + 50*time.Millisecond)
+		all[1].Learn(throttle.Signal{Delay: time.Hour})
+		time.Sleep(3 * time.Second)
+		all[1].Clear(throttle.Scope{})
+		time.Sleep(10 * time.Millisecond)
+		start := time.Now()
+		all[0].Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "b"}, Delay: 10 * time.Minute})
+		d, err := governor.Do(t.Context(), all[0].With(governor.Ask{Tenant: "b"}), "", governor.Func(func(context.Context) (time.Duration, error) { return time.Since(start), nil }))
+		if err != nil || d < 10*time.Minute {
+			t.Errorf("b starts after %v, %v, want 10m", d, err)
+		}
+	})
+}
+
+// In a burst that no listener keeps up with, what a process has no room for is a pause of
+// the host for others, too, since nobody knows any more what it was.
+func TestABurstOfScopesWithoutRoomIsHeardOf(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that events are dropped
+	for _, keys := range []int{0, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			all, _ := processes(t, 2, func(c *governor.PlainConfig, s *store.SyncerConfig) {
+				c.MaxWait = -1
+				if n++; n == 1 {
+					c.MaxKeys = keys
+				}
+			})
+			defer func() { end(t, all) }()
+			time.Sleep(10 * time.Second)
+			for i := range 6000 {
+				d, key := time.Minute, fmt.Sprint(i)
+				if i == 2000 {
+					key, d = "long", time.Hour
+				}
+				all[0].Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: key}, Delay: d})
+			}
+			start := time.Now()
+			time.Sleep(5 * time.Second)
+			d, err := governor.Do(t.Context(), all[1].With(governor.Ask{Tenant: "long"}), "", governor.Func(func(context.Context) (time.Duration, error) { return time.Since(start), nil }))
+			if err != nil || d < time.Hour-time.Second {
+				t.Errorf("room for %d: it starts after %v, %v, want an hour", keys, d, err)
+			}
+		})
+	}
 }
