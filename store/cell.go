@@ -36,6 +36,7 @@ type cell struct {
 	debt     int64     // taken beyond it
 	open     int64     // taken and not settled
 	stale    int64     // at most so many of those are of no lease, or from before the last grant or the probe
+	since    time.Time // when it was made
 	unsureAt time.Time // the others were taken after this, and are of leases
 	usedEnd  int64     // when the first of these ends
 	need     int       // somebody waits for so many; 0: nobody

@@ -286,12 +286,25 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 
 // returns takes how far the return after a cooldown is.
 func (c *cell) returns(a *Answer, sent, now int64) {
+	if a.Probe == ProbeCooling && c.probe != ProbeCooling {
+		c.cools(0)
+	}
 	if c.probe = a.Probe; c.probe != ProbeYours {
 		c.probing = false
 	}
 	c.probeEnds = sent + int64(a.ProbeFor)
 	if c.probe == ProbeCooling || c.probe == ProbeOther {
 		c.probeEnds = now + int64(a.ProbeFor) // who waits for it counts from when he heard
+	}
+}
+
+// cools notes that the host cools until then. Who waits for permits hears when that is, and
+// asks again: the probe after it is for nobody who has gone meanwhile.
+func (c *cell) cools(until int64) {
+	c.probe, c.probeEnds, c.probing = ProbeCooling, until, false
+	if c.need > 0 {
+		c.need = 0
+		c.stir()
 	}
 }
 

@@ -201,7 +201,7 @@ func (s *Syncer) heard(l *link, from *hearer, e event.Event) {
 	default:
 		k.until, k.at, k.own = until, at, max(k.own, at)
 		if l.owes(scope, until, at); scope == "" {
-			l.c.probe, l.c.probeEnds, l.c.probing = ProbeCooling, s.since(e.Until), false
+			l.c.cools(s.since(e.Until))
 		}
 		l.allLearn(scope, until, fromGovernor, from)
 	}

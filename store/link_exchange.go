@@ -116,7 +116,7 @@ func (l *link) hint(h *Hint) (all bool) {
 		}
 		l.hear(&Item{Epoch: h.Epoch, Seen: c.seen}, &Answer{Epoch: h.Epoch, Gen: cd.Gen, Cooldowns: []Cooldown{cd}}, c.s.steady(), 0)
 		if cd.Scope == "" && l.of("").until > before {
-			c.probe, c.probeEnds, c.probing = ProbeCooling, c.s.now()+int64(cd.Left), false
+			c.cools(c.s.now() + int64(cd.Left))
 			c.hostTo = cd.Gen
 		}
 	}

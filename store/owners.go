@@ -48,7 +48,12 @@ func (c *cell) givesBack() {
 		return
 	}
 	c.waits = false
-	if os := c.owners(); !os.stirred {
+	c.stir()
+}
+
+// stir has the loop wake the owners.
+func (c *cell) stir() {
+	if os := c.owners(); os != nil && !os.stirred {
 		os.stirred = true
 		c.s.stirred = append(c.s.stirred, os)
 		c.s.kick()

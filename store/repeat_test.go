@@ -324,6 +324,70 @@ func TestPermitsOfNoLeaseDoNotComeBack(t *testing.T) {
 	})
 }
 
+// Nor does what was taken so long ago that it is forgotten, beside what is under way.
+func TestPermitsThatAreForgottenDoNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		g, err := governor.New(governor.PlainConfig{
+			Name: "acme", Store: s, NoPace: true, MaxWait: -1,
+			Limits: []governor.Limit{{Per: throttle.Tenant, Quota: limiter.QuotaConfig{Limit: 10, Per: 10 * time.Minute}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		time.Sleep(30 * time.Minute)
+		all := g.With(governor.Ask{Tenant: "a", Cost: 10})
+		begin := func(d time.Duration, cost int) (*governor.Request[int], time.Time) {
+			began := make(chan time.Time, 1)
+			r := governor.Submit(t.Context(), all, "", governor.Func(func(ctx context.Context) (int, error) {
+				began <- time.Now()
+				select {
+				case <-time.After(d):
+				case <-ctx.Done():
+				}
+				return 0, governor.Settle(ctx, cost)
+			}))
+			return r, <-began
+		}
+		stream, began := begin(45*time.Minute, 0)
+		time.Sleep(began.Add(45*time.Minute - 3*time.Second).Sub(time.Now()))
+		_, second := begin(30*time.Minute, 10)
+		if _, err := stream.Result(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, third := begin(0, 10); third.Sub(second) < 10*time.Minute {
+			t.Errorf("20 permits of 10 in ten minutes were used within %v", third.Sub(second))
+		}
+	})
+}
+
+// A store that keeps no quota need not hear of what calls cost.
+func TestWhatCallsCostWithoutALimitCostsNoExchange(t *testing.T) {
+	for _, cost := range []int{0, 1, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			var count counting
+			s := syncer(t, store.SyncerConfig{Store: count.wrap(memory(t))})
+			defer s.Close()
+			g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, NoPace: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			time.Sleep(10 * time.Second)
+			before := count.n.Load()
+			for range 1000 {
+				governor.Do(t.Context(), g, "", governor.Func(func(ctx context.Context) (int, error) { return 0, governor.Settle(ctx, cost) }))
+				time.Sleep(10 * time.Millisecond)
+			}
+			if n := count.n.Load() - before; n > 1 {
+				t.Errorf("cost %d: %d exchanges in 10 s", cost, n)
+			}
+		})
+	}
+}
+
 // Nor does what has passed in an outage.
 func TestPermitsOfAnOutageDoNotComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/governor/governortest"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
@@ -236,6 +237,105 @@ func TestOneProcessProbesAfterAWhile(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Nobody makes the probe in the name of a call that is gone.
+func TestTheProbeIsForWhoStillCalls(t *testing.T) {
+	for _, how := range []string{"cancelled", "paused", "late", "closed"} {
+		for _, limits := range [][]governor.Limit{nil, fast} {
+			synctest.Test(t, func(t *testing.T) {
+				all, _ := processes(t, 2, func(c *governor.PlainConfig, _ *store.SyncerConfig) { c.Limits = limits })
+				defer func() { end(t, all) }()
+				goes, other := all[0], all[1]
+				time.Sleep(3 * time.Minute)
+				start := time.Now()
+				other.Learn(throttle.Signal{Delay: 20 * time.Second})
+				s := governortest.NewScript(governortest.Limited(30 * time.Second))
+				s.Latency = 3 * time.Second
+				time.Sleep(20*time.Second + time.Millisecond)
+				governor.Submit(context.Background(), other.With(governor.Ask{NoRetry: true}), "", s.Call) // a probe, refused after 23 s
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ask := governor.Ask{}
+				if how == "late" {
+					ask.StartBy = time.Now().Add(time.Second)
+				}
+				governor.Submit(ctx, goes.With(ask), "", governor.Func(func(context.Context) (int, error) { return 0, nil }))
+				time.Sleep(1500 * time.Millisecond)
+				switch how {
+				case "cancelled":
+					cancel()
+				case "closed":
+					goes.Close()
+				case "paused":
+					goes.Pause()
+				}
+				time.Sleep(time.Until(start.Add(53*time.Second + 50*time.Millisecond))) // the pause is over
+				if n := len(s.Starts()); n != 1 {
+					t.Fatalf("%d calls, want the probe alone", n)
+				}
+				began := time.Now()
+				at, err := governor.Do(t.Context(), other.Plain, "", governor.Func(func(context.Context) (time.Time, error) { return time.Now(), nil }))
+				if d := at.Sub(began); err != nil || d > time.Second {
+					t.Errorf("%s, %d limits: the other waits for %v, %v", how, len(limits), d, err)
+				}
+			})
+		}
+	}
+}
+
+// Who waits for permits when a cooldown begins asks again when it is over, though nobody
+// pauses for it.
+func TestWhoWaitsForAShareGetsItAfterACooldown(t *testing.T) {
+	for _, sooner := range []time.Duration{0, 10 * time.Millisecond, time.Second} { // than the cooldown he waits
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			s, o := syncer(t, store.SyncerConfig{Store: &faulty{Store: m}}), syncer(t, store.SyncerConfig{Store: &faulty{Store: m}})
+			defer s.Close()
+			defer o.Close()
+			g, og := quiet(t, "acme"), quiet(t, "acme")
+			defer g.Close()
+			defer og.Close()
+			defer s.Join(g)()
+			defer o.Join(og)()
+			sh := share(t, s, store.Limit{Kind: store.Window, Quota: 5, Per: 10 * time.Second, Transit: -1})
+			woken := make(chan struct{}, 1)
+			sh.OnChange(func() {
+				select {
+				case woken <- struct{}{}:
+				default:
+				}
+			})
+			next := func() time.Time { // as an owner takes one
+				for {
+					now := time.Now()
+					wait := sh.Wait(now, "", 1)
+					if wait == 0 {
+						sh.Take(now, "", 1)
+						return now
+					}
+					timer := time.NewTimer(min(wait, time.Hour))
+					select {
+					case <-woken:
+					case <-timer.C:
+					}
+					timer.Stop()
+				}
+			}
+			for range 5 {
+				next()
+			}
+			got := make(chan time.Time, 1)
+			go func() { got <- next() }()
+			time.Sleep(sooner)
+			start := time.Now()
+			og.Learn(throttle.Signal{Delay: 30 * time.Second})
+			if d := (<-got).Sub(start); d < 30*time.Second || d > 41*time.Second {
+				t.Errorf("a permit after %v, want 30s", d)
+			}
+		})
 	}
 }
 

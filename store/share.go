@@ -208,7 +208,7 @@ func (c *cell) part(now time.Time) {
 func (s *Syncer) cell(key string) *cell {
 	c := s.cells[key]
 	if c == nil {
-		c = &cell{s: s, key: key}
+		c = &cell{s: s, key: key, since: time.Now()}
 		s.cells[key] = c
 	}
 	return c

@@ -53,6 +53,9 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	if !frozen && knows && how != shut {
 		return 0
 	}
+	if frozen && c.probe == ProbeCooling && c.probeEnds > t {
+		return time.Duration(c.probeEnds - t) // then he asks again, if he has not gone
+	}
 	if n >= c.need {
 		c.need, c.neededAt = n, t
 	}
@@ -60,7 +63,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	c.pace.waits(t)
 	s.plan(c, c.next(t))
 	switch {
-	case frozen && (c.probe == ProbeCooling || c.adrift()) && c.probeEnds > t:
+	case frozen && c.adrift() && c.probeEnds > t:
 		return time.Duration(c.probeEnds - t)
 	case !knows:
 	case !frozen && c.retryAt > t:
@@ -170,7 +173,8 @@ func (s *Syncer) unguarded(name string, scope throttle.Scope) {
 // Settle corrects the cost of permits taken before. More is charged by the next
 // exchange, even if there is none; less can be taken again, as long as it is
 // certain that its lease has not ended: where some were open when the store granted the
-// last, it is not, until none is.
+// last, it is not, until none is. What is open of a key that nobody has asked for permits
+// for 15 minutes is forgotten, which only SettleAt knows.
 func (sh *Share) Settle(now time.Time, key string, n, used int) {
 	sh.settle(time.Time{}, key, n, used)
 }
@@ -190,18 +194,21 @@ func (sh *Share) settle(taken time.Time, key string, n, used int) {
 	if c == nil || n < 0 || used < 0 {
 		return
 	}
-	fresh := c.stale == 0
+	k, fresh := min(int64(n), c.open), c.stale == 0
 	leased, probe := fresh, fresh
 	if !taken.IsZero() {
 		leased, probe = fresh || taken.After(c.unsureAt), !taken.Before(c.probedAt)
+		if taken.Before(c.since) {
+			k, leased = 0, false // of what is open that is not
+		}
 	}
-	k := min(int64(n), c.open)
 	c.open -= k
 	c.stale = min(c.stale, c.open)
 	if probe || taken.IsZero() && c.open == 0 {
 		c.probing = false // it has ended; if well, Accepted follows
 	}
 	switch {
+	case len(c.quota)+len(sh.limits) == 0: // a Gate, of which nothing is taken
 	case used > n:
 		c.drop(s.now())
 		c.take(int64(used - n))
