@@ -32,6 +32,8 @@ type core struct {
 	turn sync.Mutex
 	todo atomic.Bool // something was left to look at that no turn has taken up
 
+	told atomic.Int64 // when the last word of the vendor came of which the store has heard
+
 	// Guarded by turn.
 	alarm    int64 // when the actor will look by itself
 	queue    queue

@@ -136,14 +136,14 @@ func (s seated) next(p seat) (l learner, ok bool) {
 	return l, ok
 }
 
-// cooling returns an event for each scope that is by what the vendor has said here; wider,
-// also where it has said that of narrower ones for which there is no room.
-func (g *gate) cooling(now int64, wider bool) (all []event.Event) {
+// cooling returns an event for each scope that is by what the vendor has said here, also
+// where it has said that after told of narrower ones for which there is no room.
+func (g *gate) cooling(now, told int64) (all []event.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, st := range g.table {
 		own := st.longest(0)
-		if wider {
+		if st.wide != nil && st.wide.at > told {
 			own = st.since(0)
 		}
 		if st.phase == cooling && own.until > now {

@@ -26,15 +26,19 @@ func (s sharer) Tell(e event.Event) { s.emit(e) }
 // Listen is core's, but that fn is told what the vendor has said that holds when events were
 // dropped: others are to hear of that, however many scopes are refused at once.
 func (s sharer) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
-	return s.bus.Follow(fn, func() {
-		for _, e := range s.gate.cooling(s.now(), true) { // what was narrower is not known any more
+	return s.bus.Follow(func(e event.Event) {
+		if fn(e); e.Kind == event.Learned {
+			s.told.Store(int64(e.Time.Sub(s.gate.base)))
+		}
+	}, func() {
+		for _, e := range s.gate.cooling(s.now(), -1) { // what was narrower is not known any more
 			fn(e)
 		}
 	}, kinds...)
 }
 
 // Cooling returns the words of the vendor that hold, as events, for those that hear no more.
-func (s sharer) Cooling() []event.Event { return s.gate.cooling(s.now(), false) }
+func (s sharer) Cooling() []event.Event { return s.gate.cooling(s.now(), s.told.Load()) }
 
 // share has the limits that are a Quota, those of one level and unit together,
 // granted by a store. Without one of calls for the Host there is a gate for what

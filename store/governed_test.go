@@ -318,10 +318,10 @@ func TestWhatOneHasNoRoomForPausesNotTheHostOfOthers(t *testing.T) {
 			for _, key := range []string{"a", "b"} {
 				all[0].Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: key}, Delay: 10 * time.Minute})
 			}
+			time.Sleep(time.Second) // so that it is heard
 			if leaves {
 				all[0].Close()
 			}
-			time.Sleep(time.Second)
 			start := time.Now()
 			for _, w := range []struct {
 				tenant string
