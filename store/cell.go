@@ -42,6 +42,7 @@ type cell struct {
 	need     int       // somebody waits for so many; 0: nobody
 	neededAt int64     // when somebody said so last; others may have asked for less since
 	retryAt  int64     // before, the store has none
+	lacks    int64     // so many at once, that is; 0: of any number
 	last     int64     // how many were granted last
 	gotAt    int64     // when
 	low      int64     // with so few left, more are fetched
@@ -129,7 +130,7 @@ func (c *cell) next(now int64) int64 {
 		return now // Syncer.retry puts it off
 	case c.slots != nil && c.slotsToSay():
 		return now // it came while an exchange was under way
-	case c.probe == ProbeYours && c.need > 0 && !c.probing && c.credit == 0 && now < c.probeEnds:
+	case c.probe == ProbeYours && c.need > 0 && c.credit == 0 && now < c.probeEnds && !c.frozen(now):
 		return min(beat, max(now, c.retryAt))
 	case c.frozen(now) && !c.left(now):
 		if c.probes() {

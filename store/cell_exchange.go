@@ -26,7 +26,7 @@ func isDefinite(err error) bool {
 // hinted at since.
 func (c *cell) item(now int64) *Item {
 	if c.pending != nil {
-		return c.pending.after(c.ago())
+		return c.pending.after(c.ago(), c.s.cfg.Store.TTL())
 	}
 	if c.news() {
 		c.paced = min(max(c.paced, now), now+wordsAtOnce*c.step()) + c.step()
@@ -61,10 +61,14 @@ func (c *cell) item(now int64) *Item {
 // ago is how long ago the pending item was sent first.
 func (c *cell) ago() time.Duration { return time.Duration(c.s.steady() - c.begunAt) }
 
-// after is it as it is to be sent again d later: its cooldowns have gone on meanwhile. If
-// the store has executed it before, it does not look at them.
-func (it *Item) after(d time.Duration) *Item {
+// after is it as it is to be sent again d later: its cooldowns have gone on meanwhile, and
+// after the store's ttl its slots are others'. If the store has executed it before, it does
+// not look at them.
+func (it *Item) after(d, ttl time.Duration) *Item {
 	again := *it
+	if d >= ttl {
+		again.Held, again.Line, again.LeastSlots = 0, LineNothing, min(it.LeastSlots, it.WantSlots)
+	}
 	again.Cool, again.Known = nil, nil
 	for _, cool := range it.Cool {
 		if cool.For -= d; cool.For > 0 {
@@ -120,7 +124,7 @@ func (c *cell) frozen(now int64) bool {
 	case now >= c.probeEnds:
 		return !c.adrift()
 	case c.probe == ProbeYours:
-		return c.probing
+		return c.probing || c.probeEnds-now < c.s.probePatience() // then another's would begin beside it
 	}
 	return true
 }
@@ -232,7 +236,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		}
 	}
 	was := c.frozen(now)
-	if c.hostTo <= a.Gen || c.probe != ProbeCooling { // else it is from before what a hint said
+	if c.probe != ProbeCooling || c.hostTo <= a.Gen && !(c.member != nil && c.member.tells("")) { // else it is from before what a hint said, or the vendor
 		c.returns(a, sent, now)
 	}
 	if end := sent + int64(a.ValidFor); a.Granted > 0 && end > now {
@@ -246,7 +250,10 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	} else if it.Want > 0 {
 		c.last = 0
 	}
-	c.retryAt = 0
+	c.retryAt, c.lacks = 0, 0
+	if a.Granted == 0 && it.Want > 0 && a.Probe == ProbeOver {
+		c.lacks = max(1, it.Least)
+	}
 	if a.RetryAfter > 0 || a.Granted == 0 && it.Want > 0 {
 		c.retryAt = now + max(int64(a.RetryAfter), leastPause)
 	}

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -661,6 +662,39 @@ func TestAllThatIsUnsaidIsSaidAtTheEnd(t *testing.T) {
 			if cools := b.left(tenant(i)) > 0; cools != (i >= 20) {
 				t.Errorf("tenant %d: another process cools: %v", i, cools)
 			}
+		}
+	})
+}
+
+// What came and was cleared while the store was away it need not hear of.
+func TestWhatTheStoreHasNotHeardOfIsClearedWithoutIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		var count counting
+		s := syncer(t, store.SyncerConfig{Store: &faulty{Store: memory(t), count: &count.n, fate: func() fate {
+			if away.Load() {
+				return lost
+			}
+			return arrives
+		}}})
+		defer s.Close()
+		g := join(t, s)
+		defer g.Close()
+		time.Sleep(3 * time.Second)
+		away.Store(true)
+		for i := range 2000 {
+			sc := throttle.Scope{Level: throttle.Tenant, Key: fmt.Sprint(i)}
+			g.Learn(throttle.Signal{Scope: sc, Delay: 2 * time.Second})
+			time.Sleep(10 * time.Millisecond)
+			g.Clear(sc)
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Hour)
+		away.Store(false)
+		before := count.n.Load()
+		time.Sleep(10 * time.Second)
+		if n := count.n.Load() - before; n > 20 {
+			t.Errorf("%d exchanges in ten seconds after the outage, want one a second", n)
 		}
 	})
 }

@@ -8,20 +8,29 @@ import (
 )
 
 // ends has the store told that scope's cooldown was ended as k knows it. Of a state that was
-// lost nothing is to be ended any more: 0 is the Gen of no word.
+// lost nothing is to be ended any more: 0 is the Gen of no word, unless one is on its way.
 func (l *link) ends(scope string, k *cooling) {
 	gen := k.gen
 	if k.old {
 		gen = 0
 	}
+	if gen == 0 && (l.c.pending == nil || !l.c.pending.speaksOf(scope)) {
+		delete(l.clear, scope)
+		return
+	}
 	l.clear[scope] = gen
+}
+
+// tells reports whether the store is to be told of a cooldown of scope.
+func (l *link) tells(scope string) bool {
+	_, tells := l.tell[scope]
+	return tells
 }
 
 // speaksOf reports whether there is anything to say of scope.
 func (l *link) speaksOf(scope string) bool {
-	_, tells := l.tell[scope]
 	_, clears := l.clear[scope]
-	return tells || clears || l.again[scope]
+	return clears || l.tells(scope) || l.again[scope]
 }
 
 func (l *link) toSay() bool { return len(l.tell) > 0 || len(l.clear) > 0 || len(l.again) > 0 }

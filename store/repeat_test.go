@@ -363,6 +363,46 @@ func TestPermitsThatAreForgottenDoNotComeBack(t *testing.T) {
 	})
 }
 
+// What a call cost more is charged however long it has run, though its key is forgotten.
+func TestWhatALongCallCostsMoreIsCharged(t *testing.T) {
+	for _, d := range []time.Duration{14 * time.Minute, 16 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			l := store.Limit{Kind: store.Window, Quota: 100, Per: 24 * time.Hour}
+			mk := func() (*store.Syncer, *store.Share) {
+				s := syncer(t, store.SyncerConfig{Store: m})
+				sh, err := s.Share(store.ShareConfig{Name: "acme", Per: throttle.Tenant, Limits: []store.Limit{l}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s, sh
+			}
+			s1, a := mk()
+			defer s1.Close()
+			s2, b := mk()
+			defer s2.Close()
+			used := 0
+			for a.Claim(time.Now(), "x", 1) != 0 {
+				time.Sleep(time.Millisecond)
+			}
+			taken := time.Now()
+			time.Sleep(d) // a stream
+			a.SettleAt(time.Now(), taken, "x", 1, 60)
+			used += 60
+			time.Sleep(5 * time.Second)
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				if b.Claim(time.Now(), "x", 1) == 0 {
+					b.Settle(time.Now(), "x", 1, 1)
+					used++
+				}
+			}
+			if used > 100 {
+				t.Errorf("call of %v: %d of 100 permits used in one window", d, used)
+			}
+		})
+	}
+}
+
 // A store that keeps no quota need not hear of what calls cost.
 func TestWhatCallsCostWithoutALimitCostsNoExchange(t *testing.T) {
 	for _, cost := range []int{0, 1, 5} {

@@ -56,8 +56,11 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	if frozen && c.probe == ProbeCooling && c.probeEnds > t {
 		return time.Duration(c.probeEnds - t) // then he asks again, if he has not gone
 	}
-	if n >= c.need {
+	if n >= c.need || c.neededAt < c.gotAt { // for that nobody has come back since permits did
 		c.need, c.neededAt = n, t
+	}
+	if c.retryAt > t && int64(n)-c.credit < c.lacks { // the store has not been asked for so few
+		c.need, c.neededAt, c.retryAt = n, t, 0
 	}
 	c.waits = sh.refs > 1
 	c.pace.waits(t)
@@ -191,6 +194,9 @@ func (sh *Share) settle(taken time.Time, key string, n, used int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := sh.keys[key]
+	if c == nil && used > n && n >= 0 { // it was forgotten: the call was long
+		c = sh.cell(key, time.Now())
+	}
 	if c == nil || n < 0 || used < 0 {
 		return
 	}
@@ -204,8 +210,9 @@ func (sh *Share) settle(taken time.Time, key string, n, used int) {
 	}
 	c.open -= k
 	c.stale = min(c.stale, c.open)
-	if probe || taken.IsZero() && c.open == 0 {
+	if c.probing && (probe || taken.IsZero() && c.open == 0) {
 		c.probing = false // it has ended; if well, Accepted follows
+		c.givesBack()
 	}
 	switch {
 	case len(c.quota)+len(sh.limits) == 0: // a Gate, of which nothing is taken
@@ -227,6 +234,7 @@ func (sh *Share) Accepted(now, sent time.Time, key string) {
 	defer s.mu.Unlock()
 	if c := sh.keys[key]; c != nil && c.probe == ProbeYours && !sent.Before(c.probedAt) && !c.probedAt.IsZero() {
 		c.passed, c.probe = true, ProbeOver
+		c.givesBack()
 		s.plan(c, s.now())
 	}
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,5 +79,53 @@ func TestSlotsThatWereAskedForBeforeALoweringAreNotUsed(t *testing.T) {
 			l.Take(time.Now(), "", 1)
 		}
 		require.Equal(t, 1, n)
+	})
+}
+
+// A process that has lost its slots by its silence does not have them back from a store
+// that has lost its state since.
+func TestSlotsThatWereLostAreNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		var cut atomic.Bool
+		sa := syncer(t, store.SyncerConfig{Store: &faulty{Store: m, fate: func() fate {
+			if cut.Load() {
+				return lost
+			}
+			return arrives
+		}}})
+		defer sa.Close()
+		sb := syncer(t, store.SyncerConfig{Store: m})
+		defer sb.Close()
+		mk := func(s *store.Syncer) *store.Slots {
+			l, err := s.Slots(store.SlotsConfig{Name: "acme", Max: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		a, b := mk(sa), mk(sb)
+		take := func(l *store.Slots, d time.Duration) (n int) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				if n < 4 && l.Claim(time.Now(), "", 1) == 0 {
+					n++
+				}
+			}
+			return n
+		}
+		na := take(a, 2*time.Second)
+		cut.Store(true)
+		time.Sleep(100 * time.Millisecond)
+		for range na { // its calls end at once
+			a.Release(time.Now(), "", 1)
+		}
+		nb := take(b, 12*time.Second)
+		m.Lose()
+		time.Sleep(1500 * time.Millisecond)
+		cut.Store(false)
+		na = take(a, 5*time.Second)
+		if na+nb > 4 {
+			t.Errorf("%d calls are under way, with 4 slots", na+nb)
+		}
 	})
 }

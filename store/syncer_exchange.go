@@ -84,7 +84,7 @@ func (s *Syncer) exchange(batch []*cell, items []Item, sent, sentAt int64) {
 			}
 			told = make([]Item, len(items)) // a Store may keep what it was given
 			for i := range items {
-				told[i] = *items[i].after(time.Duration(s.steady() - sentAt))
+				told[i] = *items[i].after(time.Duration(s.steady()-sentAt), s.cfg.Store.TTL())
 			}
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)

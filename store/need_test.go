@@ -1,0 +1,162 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/governor"
+	"github.com/flyball-go/flyball/limiter"
+	"github.com/flyball-go/flyball/store"
+)
+
+// What is left is for whoever needs no more, though another call waits, or has waited, that
+// costs more: as where the limit is in the process.
+func TestALargeCallDelaysNoSmallOne(t *testing.T) {
+	largeBefore := func(t *testing.T, name string, givenUp bool) {
+		t.Run(fmt.Sprintf("%s, given up %t", name, givenUp), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := memory(t)
+				s := syncer(t, store.SyncerConfig{Store: &faulty{Store: m, delay: func() time.Duration { return time.Millisecond }}})
+				defer s.Close()
+				cfg := governor.PlainConfig{Name: "acme", NoPace: true}
+				mk := func() *governor.Plain {
+					switch name {
+					case "window":
+						cfg.Limits = []governor.Limit{{Limiter: share(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Hour})}}
+					default:
+						cfg.Store = s
+						fallthrough
+					case "no store":
+						cfg.Limits = []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 10, Per: time.Hour}}}
+					}
+					g, err := governor.New(cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return g
+				}
+				g := mk()
+				defer g.Close()
+				other := g
+				if name == "two governors" {
+					other = mk()
+					defer other.Close()
+				}
+				nothing := governor.Func(func(context.Context) (int, error) { return 0, nil })
+				if name == "no store" {
+					governor.Do(t.Context(), g.With(governor.Ask{Cost: 8}), "", nothing)
+				} else { // of another process
+					o := syncer(t, store.SyncerConfig{Store: m})
+					kind := store.Sliding
+					if name == "window" {
+						kind = store.Window
+					}
+					elsewhere := share(t, o, store.Limit{Kind: kind, Quota: 10, Per: time.Hour})
+					for elsewhere.Claim(time.Now(), "", 8) != 0 {
+						time.Sleep(time.Millisecond)
+					}
+					o.Close()
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				governor.Submit(ctx, g.With(governor.Ask{Cost: 3, Tenant: "a"}), "", nothing)
+				time.Sleep(time.Second)
+				if givenUp {
+					cancel()
+					time.Sleep(time.Second)
+				}
+				start := time.Now()
+				_, err := governor.Do(t.Context(), other.With(governor.Ask{Tenant: "b"}), "", nothing)
+				if d := time.Since(start); err != nil || d > 2*time.Second {
+					t.Errorf("a call of 1 of 2 free permits began after %v: %v", d, err)
+				}
+			})
+		})
+	}
+	for _, name := range []string{"window", "sliding", "two governors", "no store"} {
+		largeBefore(t, name, false)
+		largeBefore(t, name, true)
+	}
+}
+
+// Somebody wanted more than is left, and gave up. What is left is for who wants less.
+func TestWhatIsLeftIsForWhoNeedsLess(t *testing.T) {
+	for _, owners := range []int{1, 2} {
+		for _, kind := range []store.Kind{store.Window, store.Sliding} {
+			t.Run(kind.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := memory(t)
+					s := syncer(t, store.SyncerConfig{Store: &faulty{Store: m, delay: func() time.Duration { return time.Millisecond }}})
+					defer s.Close()
+					o := syncer(t, store.SyncerConfig{Store: m})
+					defer o.Close()
+					l := store.Limit{Kind: kind, Quota: 10, Per: time.Hour}
+					time.Sleep(time.Hour - time.Duration(time.Now().UnixNano()%int64(time.Hour)) + time.Minute)
+					a := share(t, s, l)
+					b := a
+					if owners == 2 {
+						b = share(t, s, l)
+					}
+					elsewhere := share(t, o, l)
+					for elsewhere.Claim(time.Now(), "", 8) != 0 {
+						time.Sleep(time.Millisecond)
+					}
+					start := time.Now()
+					for time.Since(start) < time.Second { // a call that costs 3, and is given up
+						if a.Wait(time.Now(), "", 3) == 0 {
+							t.Fatal("there are 2")
+						}
+						time.Sleep(100 * time.Millisecond)
+					}
+					time.Sleep(time.Minute)
+					start = time.Now()
+					for b.Claim(time.Now(), "", 1) != 0 && time.Since(start) < time.Hour {
+						time.Sleep(100 * time.Millisecond)
+					}
+					d := time.Since(start)
+					if d > time.Second {
+						t.Errorf("%d owners, %v: one of 2 that are left after %v", owners, kind, d)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A small need after a large one of another owner, that was served, is served, too.
+func TestASmallNeedAfterALargeOneIsHeard(t *testing.T) {
+	for _, kind := range []store.Kind{store.Window, store.Sliding, store.Bucket} {
+		t.Run(kind.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := syncer(t, store.SyncerConfig{Store: &faulty{Store: memory(t), delay: func() time.Duration { return time.Millisecond }}})
+				defer s.Close()
+				l := store.Limit{Kind: kind, Quota: 1000, Per: time.Hour}
+				large, small := share(t, s, l), share(t, s, l)
+				heard := make(chan struct{}, 9)
+				small.OnChange(func() { heard <- struct{}{} })
+				for large.Claim(time.Now(), "", 3) != 0 {
+					time.Sleep(time.Millisecond)
+				}
+				large.Settle(time.Now(), "", 3, 3)
+				time.Sleep(50 * time.Millisecond)
+				for len(heard) > 0 {
+					<-heard
+				}
+				for {
+					wait := small.Claim(time.Now(), "", 1)
+					if wait == 0 {
+						break
+					}
+					select {
+					case <-heard:
+					case <-time.After(min(wait, time.Minute)):
+						t.Errorf("it was told to wait for %v, and heard nothing for a minute; 997 of 1000 permits are free", wait)
+					}
+				}
+			})
+		})
+	}
+}
