@@ -352,7 +352,7 @@ func TestPermitsThatAreForgottenDoNotComeBack(t *testing.T) {
 			return r, <-began
 		}
 		stream, began := begin(45*time.Minute, 0)
-		time.Sleep(began.Add(45*time.Minute - 3*time.Second).Sub(time.Now()))
+		time.Sleep(time.Until(began.Add(45*time.Minute - 3*time.Second)))
 		_, second := begin(30*time.Minute, 10)
 		if _, err := stream.Result(t.Context()); err != nil {
 			t.Fatal(err)
