@@ -718,3 +718,31 @@ func TestWhatComesBackWithoutAPlaceFindsRoom(t *testing.T) {
 		}
 	})
 }
+
+// Whoever comes to a full queue hears that it is, however many could go before him.
+func TestAFullQueueOfManyLanesRefuses(t *testing.T) {
+	const n = 1500 // more than a turn of the actor looks at
+	for _, rule := range []governor.Overflow{governor.Reject, governor.DropLower} {
+		bubble(t, func(c *governor.PlainConfig) {
+			c.NoPace, c.Workers, c.MaxQueue, c.MaxWait, c.Overflow = true, n, n, -1, rule
+		}, func(t *testing.T, g *governor.Plain) {
+			for range n {
+				governor.Submit(t.Context(), g, "", sleep(time.Hour))
+			}
+			synctest.Wait()
+			g.Learn(throttle.Signal{Scope: tenant("paused"), Delay: time.Hour})
+			for i := range n {
+				governor.Submit(t.Context(), forTenant(g, fmt.Sprint(i)), "", sleep(0))
+			}
+			synctest.Wait()
+			start := time.Now()
+			_, err := governor.Submit(t.Context(), forTenant(g, "last"), "", sleep(0)).Result(t.Context())
+			if !errors.Is(err, governor.ErrQueueFull) || time.Since(start) > 0 {
+				t.Errorf("%v: %v after %v", rule, err, time.Since(start))
+			}
+			if n := g.Stats().Queued; n != 1500 {
+				t.Errorf("%v: %d wait", rule, n)
+			}
+		})
+	}
+}

@@ -121,11 +121,13 @@ func (c *core) flows(r *request, now int64) (flows, known bool) {
 // sift takes the lanes out of turn whose scopes pause, or that wait for limits of their own,
 // so that they are not taken for such that wait for a slot: while none is free nobody else
 // has looked. It reports whether it has come to the end, or to enough requests that could
-// go; after mostSteps it leaves the rest for the next time.
+// go, which mostSteps are in any case; else it has taken some out, and leaves the rest for
+// the next time.
 func (c *core) sift(now int64, enough int) (done bool) {
 	if c.observe || c.paused || len(c.limits) == 0 && !c.gate.word.held() {
 		return true
 	}
+	enough = min(enough, mostSteps)
 	defer func() {
 		clear(c.sifted)
 		c.sifted = c.sifted[:0]
@@ -133,7 +135,10 @@ func (c *core) sift(now int64, enough int) (done bool) {
 	for steps := 0; ; {
 		could := 0
 		for l := range c.queue.InTurn {
-			if steps++; steps > mostSteps || could >= enough {
+			if could >= enough {
+				break
+			}
+			if steps++; steps > mostSteps {
 				break
 			}
 			if l := l.Owner().(*lane); c.stands(l, now) {
@@ -143,7 +148,7 @@ func (c *core) sift(now int64, enough int) (done bool) {
 			}
 		}
 		if len(c.sifted) == 0 {
-			return steps <= mostSteps
+			return steps <= mostSteps || could >= enough
 		}
 		for _, l := range c.sifted {
 			if c.aside(l, now); c.hostAt != 0 {

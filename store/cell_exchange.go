@@ -251,8 +251,8 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		c.last = 0
 	}
 	c.retryAt, c.lacks = 0, 0
-	if a.Granted == 0 && it.Want > 0 && a.Probe == ProbeOver {
-		c.lacks = max(1, it.Least)
+	if a.Granted == 0 && it.Want > 0 && a.Probe == ProbeOver && !slices.ContainsFunc(c.quota, func(l Limit) bool { return l.Kind == Bucket }) {
+		c.lacks = max(1, it.Least) // of a Bucket the store saves for them
 	}
 	if a.RetryAfter > 0 || a.Granted == 0 && it.Want > 0 {
 		c.retryAt = now + max(int64(a.RetryAfter), leastPause)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -273,4 +274,70 @@ func TestAStoreThatGrantsNothingAtFirstIsLogged(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What comes late of a key that is forgotten takes no room for ever.
+func TestALateCostOfAForgottenKeyTakesNoRoom(t *testing.T) {
+	for _, limits := range [][]store.Limit{nil, {{Kind: store.Window, Quota: 100, Per: time.Minute}}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := syncer(t, store.SyncerConfig{Store: memory(t), MaxKeys: 1})
+			defer s.Close()
+			sh, err := s.Share(store.ShareConfig{Name: "acme", Per: throttle.Tenant, Limits: limits})
+			if err != nil {
+				t.Fatal(err)
+			}
+			claim := func(key string) (at time.Time) {
+				start := time.Now()
+				for at = start; sh.Claim(at, key, 1) != 0; at = time.Now() {
+					time.Sleep(10 * time.Millisecond)
+					if time.Since(start) > time.Hour {
+						t.Fatalf("%d limits: %s may not begin for an hour", len(limits), key)
+					}
+				}
+				return at
+			}
+			taken := claim("x")
+			time.Sleep(20 * time.Minute)
+			sh.SettleAt(time.Now(), claim("y"), "y", 1, 1)
+			time.Sleep(20 * time.Minute)
+			sh.SettleAt(time.Now(), taken, "x", 1, 5)
+			time.Sleep(20 * time.Minute)
+			claim("z")
+		})
+	}
+}
+
+// The clock by which a permit is taken may have been read before its key was known.
+func TestACallThatHasEndedIsNotOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		s := syncer(t, store.SyncerConfig{Outage: store.Open, Store: &faulty{Store: memory(t), fate: func() fate {
+			if away.Load() {
+				return lost
+			}
+			return arrives
+		}}})
+		defer s.Close()
+		sh, err := s.Share(store.ShareConfig{Name: "acme", Per: throttle.Tenant, Limits: []store.Limit{{Kind: store.Window, Quota: 10, Per: time.Second}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		away.Store(true)
+		for sh.Claim(time.Now(), "first", 1) != 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		sh.Settle(time.Now(), "first", 1, 1)
+		if !sh.Idle(time.Now()) {
+			t.Fatal("it is not idle")
+		}
+		now := time.Now()
+		time.Sleep(time.Microsecond)
+		if wait := sh.Claim(now, "x", 1); wait != 0 {
+			t.Fatalf("it waits for %v", wait)
+		}
+		sh.SettleAt(time.Now(), now, "x", 1, 1)
+		if !sh.Idle(time.Now()) {
+			t.Error("a call that has ended is open")
+		}
+	})
 }

@@ -128,6 +128,9 @@ func (sh *Share) take(now time.Time, key string, n int) {
 	if c == nil || n < 1 {
 		return
 	}
+	if c.open == 0 && now.Before(c.since) { // the owner read his clock before Wait made it
+		c.since = now
+	}
 	if sh.refs == 1 {
 		c.need = 0 // else another owner's may be among it, which is forgotten when nobody asks
 	}
@@ -174,7 +177,7 @@ func (s *Syncer) unguarded(name string, scope throttle.Scope) {
 }
 
 // Settle corrects the cost of permits taken before. More is charged by the next
-// exchange, even if there is none; less can be taken again, as long as it is
+// exchange, even if there is none, as long as there is room for the key; less can be taken again, as long as it is
 // certain that its lease has not ended: where some were open when the store granted the
 // last, it is not, until none is. What is open of a key that nobody has asked for permits
 // for 15 minutes is forgotten, which only SettleAt knows.
@@ -194,7 +197,7 @@ func (sh *Share) settle(taken time.Time, key string, n, used int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := sh.keys[key]
-	if c == nil && used > n && n >= 0 { // it was forgotten: the call was long
+	if c == nil && used > n && n >= 0 && len(sh.limits) > 0 { // it was forgotten: the call was long
 		c = sh.cell(key, time.Now())
 	}
 	if c == nil || n < 0 || used < 0 {

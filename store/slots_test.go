@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -126,6 +127,90 @@ func TestSlotsThatWereLostAreNotBelieved(t *testing.T) {
 		na = take(a, 5*time.Second)
 		if na+nb > 4 {
 			t.Errorf("%d calls are under way, with 4 slots", na+nb)
+		}
+	})
+}
+
+// seen is a Store whose requests are looked at.
+type seen struct {
+	store.Store
+	look func([]store.Item)
+}
+
+func (s seen) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	s.look(items)
+	return s.Store.Exchange(ctx, node, items)
+}
+
+// silent is a Store that does not answer while it is cut off.
+type silent struct {
+	store.Store
+	cut *atomic.Bool
+}
+
+func (s silent) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	if s.cut.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Store.Exchange(ctx, node, items)
+}
+
+// Nor by a repetition that was begun before they were lost.
+func TestSlotsThatWereLostAreNotClaimedByARepetition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		var cut, lost atomic.Bool
+		first := map[uint64]time.Time{}
+		sa := syncer(t, store.SyncerConfig{Store: seen{silent{m, &cut}, func(items []store.Item) {
+			for _, it := range items {
+				if it.Slots == 0 || !cut.Load() {
+					continue
+				}
+				if _, known := first[it.Seq]; !known {
+					first[it.Seq] = time.Now()
+				}
+				if time.Since(first[it.Seq]) >= m.TTL() && lost.CompareAndSwap(false, true) {
+					m.Lose()
+					cut.Store(false)
+				}
+			}
+		}}})
+		defer sa.Close()
+		sb := syncer(t, store.SyncerConfig{Store: m})
+		defer sb.Close()
+		slots := func(s *store.Syncer) *store.Slots {
+			l, err := s.Slots(store.SlotsConfig{Name: "acme", Max: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		a, b := slots(sa), slots(sb)
+		take := func(l *store.Slots, d time.Duration, enough func() bool) (n int) {
+			for end := time.Now().Add(d); time.Now().Before(end) && !enough(); time.Sleep(10 * time.Millisecond) {
+				if n < 4 && l.Claim(time.Now(), "", 1) == 0 {
+					n++
+				}
+			}
+			return n
+		}
+		never := func() bool { return false }
+		na := take(a, 2*time.Second, never)
+		if na != 4 {
+			t.Fatalf("%d of 4 slots", na)
+		}
+		cut.Store(true)
+		time.Sleep(1100 * time.Millisecond) // an exchange has begun
+		for range na {
+			a.Release(time.Now(), "", 1)
+		}
+		nb := take(b, 30*time.Second, lost.Load)
+		if !lost.Load() {
+			t.Fatal("nothing was sent again after the store's TTL")
+		}
+		if na = take(a, 5*time.Second, never); na+nb > 4 {
+			t.Errorf("%d and %d calls are under way, with 4 slots", na, nb)
 		}
 	})
 }

@@ -40,6 +40,7 @@ func (s *Syncer) begin() (now, next int64) {
 	for s.running < maxRunning {
 		var batch []*cell
 		var items []Item
+		var firstAt []int64
 		for len(batch) < MaxItems {
 			c := s.due.first()
 			if c == nil || c.due > now {
@@ -52,7 +53,7 @@ func (s *Syncer) begin() (now, next int64) {
 			}
 			c.busy = true
 			batch = append(batch, c)
-			items = append(items, *c.item(now))
+			items, firstAt = append(items, *c.item(now)), append(firstAt, c.begunAt)
 		}
 		if len(batch) == 0 {
 			if c := s.due.first(); c != nil {
@@ -62,18 +63,19 @@ func (s *Syncer) begin() (now, next int64) {
 		}
 		s.running++
 		s.work.Add(1)
-		go s.exchange(batch, items, now, s.steady())
+		go s.exchange(batch, items, firstAt, now, s.steady())
 	}
 	return now, never // the end of one wakes us
 }
 
 // exchange sends items, up to three times while nobody knows whether they arrived,
-// and takes the answers. sent, by steady sentAt, is before the first time.
-func (s *Syncer) exchange(batch []*cell, items []Item, sent, sentAt int64) {
+// and takes the answers. sent, by steady sentAt, is before the first time, and firstAt when
+// each item was sent first of all.
+func (s *Syncer) exchange(batch []*cell, items []Item, firstAt []int64, sent, sentAt int64) {
 	defer s.work.Done()
 	var answers []Answer
 	var err error
-	told := items
+	told, ttl := items, s.cfg.Store.TTL()
 	for try := range 3 {
 		if try > 0 {
 			pause := time.NewTimer(time.Duration(1+rand.Int64N(20)) * time.Millisecond)
@@ -84,7 +86,7 @@ func (s *Syncer) exchange(batch []*cell, items []Item, sent, sentAt int64) {
 			}
 			told = make([]Item, len(items)) // a Store may keep what it was given
 			for i := range items {
-				told[i] = *items[i].after(time.Duration(s.steady()-sentAt), s.cfg.Store.TTL())
+				told[i] = *items[i].after(time.Duration(s.steady()-sentAt), ttl-time.Duration(sentAt-firstAt[i]))
 			}
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
