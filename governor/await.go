@@ -50,7 +50,7 @@ func (r *request) wait(ctx context.Context) error {
 		return nil
 	}
 	c := r.core()
-	if a := attemptOf(ctx, c); a != nil && (a.r == r || state != Running && r.class.Load().att == nil && (c.spent(r.sel()) || c.runsInto(ctx, r.lane(), r.price()))) {
+	if a := attemptOf(ctx, c); a != nil && (a.r == r || c.waitsIn(ctx, r)) {
 		return &executed{ErrReentrant} // the request goes on
 	}
 	// A closure that is soon over mostly is so when whatever else is ready has had its
@@ -74,6 +74,17 @@ func (r *request) wait(ctx context.Context) error {
 	default:
 		return context.Cause(ctx)
 	}
+}
+
+// waitsIn reports whether r waits, and what it waits for may be what the closure has that ctx
+// is of.
+func (c *core) waitsIn(ctx context.Context, r *request) (waits bool) {
+	granted := func() bool { return r.status.state() >= Running || r.class.Load().att != nil }
+	if granted() || !c.spent(r.sel()) && !c.runsInto(ctx, r.lane(), r.price()) {
+		return false
+	}
+	c.ask(func() { waits = !granted() }) // it may have got the last slot just before that was looked at
+	return waits
 }
 
 // listen waits until the request is done or over is closed, if nobody else listens or
