@@ -130,8 +130,9 @@ type Config[S comparable, C any] struct {
 	// MaxCooldown, and no more than was left at Learned.When if that is known; a limit
 	// that learns goes on with the rate of its level, or of its key in a limiter.ByKey.
 	// With a Store the cooldowns are this governor's alone: what holds for all the store
-	// knows. (To Clear a cooldown of the same scope in another process ends them, too.) What there is no limit for is ignored. The error of New names the field that
-	// makes no sense. The zero Learned is nothing.
+	// knows. (To Clear a cooldown of the same scope in another process ends them, too.)
+	// What there is no limit for is ignored. The error of New names the field that makes no
+	// sense. The zero Learned is nothing.
 	Restore Learned
 
 	// Breaker refuses calls to a vendor that fails. What it does, a breaker.Breaker's

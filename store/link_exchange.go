@@ -8,7 +8,8 @@ import (
 )
 
 // ends has the store told that scope's cooldown was ended as k knows it. Of a state that was
-// lost nothing is to be ended any more: 0 is the Gen of no word, unless one is on its way.
+// lost nothing is to be ended any more: 0 is the Gen of no word. What the store has never
+// heard of it need not be told, unless a word of it is on its way.
 func (l *link) ends(scope string, k *cooling) {
 	gen := k.gen
 	if k.old {

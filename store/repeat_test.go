@@ -264,6 +264,16 @@ func TestPermitsOfAnEarlierLeaseDoNotComeBackInAnyOrder(t *testing.T) {
 	}
 }
 
+// takes takes what sh has within d, one by one, and says when it took the last.
+func takes(sh *store.Share, d time.Duration) (n int, last time.Time) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+		if now := time.Now(); sh.Claim(now, "", 1) == 0 {
+			n, last = n+1, now
+		}
+	}
+	return n, last
+}
+
 // A call that cost nothing gives its permit back while others of before are under way, if
 // it is known when it took it.
 func TestPermitsOfTheLastLeaseComeBackBesideEarlierCalls(t *testing.T) {
@@ -271,26 +281,16 @@ func TestPermitsOfTheLastLeaseComeBackBesideEarlierCalls(t *testing.T) {
 		s := syncer(t, store.SyncerConfig{Store: memory(t)})
 		defer s.Close()
 		sh := share(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Hour, Transit: -1})
-		take := func() (n int, last time.Time) {
-			for range 10000 {
-				if now := time.Now(); sh.Wait(now, "", 1) == 0 {
-					sh.Take(now, "", 1)
-					n, last = n+1, now
-				}
-				time.Sleep(100 * time.Microsecond)
-			}
-			return n, last
-		}
-		if n, _ := take(); n != 10 {
+		if n, _ := takes(sh, time.Second); n != 10 {
 			t.Fatalf("%d of 10 taken", n)
 		}
 		time.Sleep(time.Hour) // they are all under way
-		n, last := take()
+		n, last := takes(sh, time.Second)
 		if n != 10 {
 			t.Fatalf("%d of 10 taken in the next hour", n)
 		}
 		sh.SettleAt(time.Now(), last, "", 1, 0)
-		if n, _ := take(); n != 1 {
+		if n, _ := takes(sh, time.Second); n != 1 {
 			t.Errorf("%d permits for one that came back", n)
 		}
 	})
@@ -440,22 +440,12 @@ func TestPermitsOfAnOutageDoNotComeBack(t *testing.T) {
 		}}})
 		defer s.Close()
 		sh := share(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Hour, Transit: -1})
-		take := func() (n int, last time.Time) {
-			for range 10000 {
-				if now := time.Now(); sh.Wait(now, "", 1) == 0 {
-					sh.Take(now, "", 1)
-					n, last = n+1, now
-				}
-				time.Sleep(100 * time.Microsecond)
-			}
-			return n, last
-		}
-		if n, _ := take(); n != 10 {
+		if n, _ := takes(sh, time.Second); n != 10 {
 			t.Fatalf("%d of 10 taken", n)
 		}
 		down.Store(true)
 		time.Sleep(time.Minute)
-		n, last := take()
+		n, last := takes(sh, time.Second)
 		if n < 100 {
 			t.Fatalf("%d passed in the outage", n)
 		}

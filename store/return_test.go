@@ -289,10 +289,10 @@ func TestTheProbeIsForWhoStillCalls(t *testing.T) {
 // Who waits for permits when a cooldown begins asks again when it is over, though nobody
 // pauses for it.
 func TestWhoWaitsForAShareGetsItAfterACooldown(t *testing.T) {
-	for _, sooner := range []time.Duration{0, 10 * time.Millisecond, time.Second} { // than the cooldown he waits
+	whoWaits := func(t *testing.T, own bool, used int, sooner time.Duration) { // than the cooldown he waits
 		synctest.Test(t, func(t *testing.T) {
-			m := memory(t)
-			s, o := syncer(t, store.SyncerConfig{Store: &faulty{Store: m}}), syncer(t, store.SyncerConfig{Store: &faulty{Store: m}})
+			m, slow := memory(t), func() time.Duration { return 20 * time.Millisecond }
+			s, o := syncer(t, store.SyncerConfig{Store: &faulty{Store: m, delay: slow}}), syncer(t, store.SyncerConfig{Store: m})
 			defer s.Close()
 			defer o.Close()
 			g, og := quiet(t, "acme"), quiet(t, "acme")
@@ -324,18 +324,31 @@ func TestWhoWaitsForAShareGetsItAfterACooldown(t *testing.T) {
 					timer.Stop()
 				}
 			}
-			for range 5 {
+			for range used {
 				next()
+				sh.Settle(time.Now(), "", 1, 1)
+			}
+			if used < 5 {
+				time.Sleep(time.Minute) // what was fetched beyond that has gone back
 			}
 			got := make(chan time.Time, 1)
 			go func() { got <- next() }()
 			time.Sleep(sooner)
 			start := time.Now()
+			if own {
+				og = g
+			}
 			og.Learn(throttle.Signal{Delay: 30 * time.Second})
 			if d := (<-got).Sub(start); d < 30*time.Second || d > 41*time.Second {
-				t.Errorf("a permit after %v, want 30s", d)
+				t.Errorf("own %t, %d used, after %v: a permit after %v, want 30s", own, used, sooner, d)
 			}
 		})
+	}
+	for _, own := range []bool{false, true} {
+		whoWaits(t, own, 1, 5*time.Millisecond) // while the request is on its way, and its answer
+		whoWaits(t, own, 1, 15*time.Millisecond)
+		whoWaits(t, own, 5, 5*time.Millisecond) // and where there is none
+		whoWaits(t, own, 5, time.Second)
 	}
 }
 

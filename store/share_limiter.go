@@ -177,10 +177,10 @@ func (s *Syncer) unguarded(name string, scope throttle.Scope) {
 }
 
 // Settle corrects the cost of permits taken before. More is charged by the next
-// exchange, even if there is none, as long as there is room for the key; less can be taken again, as long as it is
-// certain that its lease has not ended: where some were open when the store granted the
-// last, it is not, until none is. What is open of a key that nobody has asked for permits
-// for 15 minutes is forgotten, which only SettleAt knows.
+// exchange, even if there is none, as long as there is room for the key; less can be taken
+// again, as long as it is certain that its lease has not ended: where some were open when
+// the store granted the last, it is not, until none is. What is open of a key that nobody
+// has asked for permits for 15 minutes is forgotten, which only SettleAt knows.
 func (sh *Share) Settle(now time.Time, key string, n, used int) {
 	sh.settle(time.Time{}, key, n, used)
 }
