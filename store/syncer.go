@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flyball-go/flyball/event"
@@ -16,20 +15,21 @@ import (
 //
 // It may be used by any number of goroutines at once, and must be closed.
 type Syncer struct {
-	cfg   SyncerConfig
-	node  Node
-	base  time.Time            // of the clock
-	ahead atomic.Int64         // the most by which the wall clock ever was ahead of base
-	step  func() time.Duration // by how much the wall clock was set; nil but in tests
-	wake  chan struct{}
-	stop  context.CancelFunc
-	ctx   context.Context // ends with Close
-	done  chan struct{}   // loop has ended
-	work  sync.WaitGroup  // exchanges under way, and a Watch
+	cfg  SyncerConfig
+	node Node
+	base time.Time            // of the clock
+	step func() time.Duration // by how much the wall clock was set; nil but in tests
+	wake chan struct{}
+	stop context.CancelFunc
+	ctx  context.Context // ends with Close
+	done chan struct{}   // loop has ended
+	work sync.WaitGroup  // exchanges under way, and a Watch
 
 	// mu guards what follows, and all cells. It is held for arithmetic and map
 	// look-ups, never while a store, or anything of the user's, is called.
 	mu       sync.Mutex
+	wall     int64 // by how much the wall clock is ahead of the monotonic one
+	ahead    int64 // by how much it ever went ahead of that, in all
 	closed   bool
 	seq      uint64
 	cells    map[string]*cell
@@ -72,27 +72,31 @@ func NewSyncer(cfg SyncerConfig) (*Syncer, error) {
 // Node returns the name under which the store knows this process.
 func (s *Syncer) Node() Node { return s.node }
 
-// now is the time since base: by the monotonic clock, and whatever the wall clock ever
-// was ahead of it, as in a machine that was suspended. So leases only end earlier by
-// it, whatever is done to the clocks: time that was taken for passed stays so when the
-// wall clock is set back, else what was granted meanwhile would outlive its end.
+// now is the time since base: by the monotonic clock, and whatever the wall clock went ahead
+// of it, as in a machine that was suspended. So leases only end earlier by it, whatever is
+// done to the clocks: time that was taken for passed stays so when the wall clock is set
+// back, else what was granted meanwhile would outlive its end; and each step ahead counts,
+// also one of a clock that was set back before. The caller holds mu: where the wall clock is,
+// and what it went ahead, change together.
 func (s *Syncer) now() int64 {
 	t := time.Now()
-	wall := t.UnixNano() - s.base.UnixNano()
+	wall := t.UnixNano() - s.base.UnixNano() - int64(t.Sub(s.base))
 	if s.step != nil {
 		wall += int64(s.step())
 	}
-	ahead := wall - int64(t.Sub(s.base))
-	for old := s.ahead.Load(); ahead > old; old = s.ahead.Load() {
-		if s.ahead.CompareAndSwap(old, ahead) {
-			break
-		}
+	if d := wall - s.wall; d > unread || d < -unread {
+		s.wall = wall
+		s.ahead += max(0, d)
 	}
 	return s.since(t)
 }
 
-// since is t, a time of this process, by the clock of now.
-func (s *Syncer) since(t time.Time) int64 { return int64(t.Sub(s.base)) + s.ahead.Load() }
+// unread is how far the clocks move apart before it counts, in all since it did last: time.Now
+// does not read both in the same moment, and what that makes would add up.
+const unread = int64(time.Millisecond)
+
+// since is t, a time of this process, by the clock of now. The caller holds mu.
+func (s *Syncer) since(t time.Time) int64 { return int64(t.Sub(s.base)) + s.ahead }
 
 // steady is the time since base by the monotonic clock alone: that of cooldowns, which must
 // not end early, as leases may. at is when it was, or will be, a time.

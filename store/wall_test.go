@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -48,6 +49,44 @@ func TestAClockThatIsSetBackLengthensNothing(t *testing.T) {
 						t.Fatalf("%s, set back after %v: nothing is granted any more", l.Kind, at)
 					}
 				}
+			})
+		}
+	}
+}
+
+// A machine sleeps, which only the wall clock sees: also one whose wall clock had been set
+// back before, or ahead by mistake and back again.
+func TestNoLeaseOutlivesASleepAfterTheClockWasSet(t *testing.T) {
+	for _, l := range kindsOf(100, time.Second) {
+		for _, before := range [][]time.Duration{{0}, {-time.Minute}, {time.Hour, 0}} {
+			t.Run(fmt.Sprint(l.Kind, before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var cut atomic.Bool
+					s := syncer(t, store.SyncerConfig{Store: &faulty{Store: memory(t), fate: func() fate {
+						if cut.Load() {
+							return lost
+						}
+						return arrives
+					}}})
+					defer s.Close()
+					sh := share(t, s, l)
+					ready := func() bool { return sh.Wait(time.Now(), "", 1) == 0 }
+					wall := time.Duration(0)
+					set := func(to time.Duration) { wall = to; s.SetWall(func() time.Duration { return to }) }
+					for _, to := range before {
+						set(to)
+						ready()
+						time.Sleep(10 * time.Second)
+					}
+					ready()
+					if synctest.Wait(); !ready() {
+						t.Fatal("nothing was granted")
+					}
+					cut.Store(true)
+					if set(wall + 30*time.Second); ready() {
+						t.Error("a permit of half a minute ago")
+					}
+				})
 			})
 		}
 	}
