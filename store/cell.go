@@ -65,6 +65,7 @@ type cell struct {
 	probedAt  time.Time
 	patience  int64 // then it has run for long enough, whatever comes of it
 	passed    bool  // the vendor accepted it, and the store has yet to hear
+	leaves    int64 // before, it is for others: this process has had it, and could not begin it
 
 	// Of slots.
 	slots      *slotting
@@ -136,9 +137,12 @@ func (c *cell) next(now int64) int64 {
 		if c.probes() {
 			beat = min(beat, max(now, c.patience))
 		}
+		if c.probe == ProbeOther && c.share != nil { // its callers say whether they still wait when it is over
+			beat = min(beat, max(now, c.probeEnds))
+		}
 		if c.need > 0 {
 			if c.probe == ProbeOpen {
-				return min(beat, max(now, c.retryAt))
+				return min(beat, max(now, c.retryAt, c.leaves))
 			}
 			beat = min(beat, max(now, c.probeEnds))
 		}

@@ -93,7 +93,7 @@ func (c *cell) wish(it *Item, now int64) {
 	switch {
 	case c.passed, c.probes() && now >= c.patience: // frozen until the store has heard it
 		it.Probe, c.passed = ProbePassed, false
-	case c.need > 0 && (c.probe == ProbeOpen || c.probe == ProbeCooling && c.probeEnds <= now):
+	case c.need > 0 && now >= c.leaves && (c.probe == ProbeOpen || c.probe == ProbeCooling && c.probeEnds <= now):
 		it.Probe = ProbeWanted
 	}
 	switch {
@@ -296,6 +296,12 @@ func (c *cell) returns(a *Answer, sent, now int64) {
 	if a.Probe == ProbeCooling && c.probe != ProbeCooling {
 		c.cools(0)
 	}
+	if a.Probe != c.probe && (a.Probe == ProbeOther || a.Probe == ProbeOpen) {
+		if c.probe == ProbeYours && !c.probing {
+			c.leaves = now + int64(c.s.cfg.Interval)/2 // others hear of it a while later
+		}
+		c.asksAgain()
+	}
 	if c.probe = a.Probe; c.probe != ProbeYours {
 		c.probing = false
 	}
@@ -305,14 +311,17 @@ func (c *cell) returns(a *Answer, sent, now int64) {
 	}
 }
 
-// cools notes that the host cools until then. Who waits for permits hears when that is, and
-// asks again: the probe after it is for nobody who has gone meanwhile.
+// cools notes that the host cools until then.
 func (c *cell) cools(until int64) {
 	c.probe, c.probeEnds, c.probing = ProbeCooling, until, false
-	if c.need > 0 {
-		c.need = 0
-		c.stir()
-	}
+	c.asksAgain()
+}
+
+// asksAgain has who waits for permits hear for how long, and ask again: the next probe is for
+// nobody who has gone meanwhile.
+func (c *cell) asksAgain() {
+	c.need = 0
+	c.stir()
 }
 
 // spoils is what follows a grant that had ended when it came; what logs, once, that

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -283,6 +285,75 @@ func TestTheProbeIsForWhoStillCalls(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Processes that waited for another's probe, and whose callers have gone meanwhile, do not have
+// it one after the other: who calls now has it when the one that runs is over.
+func TestTheProbeIsNotForWhoWaitedForAnothers(t *testing.T) {
+	for _, limits := range [][]governor.Limit{nil, fast} {
+		t.Run(fmt.Sprint(len(limits)), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all, _ := processes(t, 8, func(c *governor.PlainConfig, _ *store.SyncerConfig) { c.Limits = limits })
+				defer end(t, all)
+				time.Sleep(2 * time.Second)
+				all[0].refuse(5 * time.Second)
+				start := time.Now()
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+				defer cancel()
+				for _, p := range all[1:] { // one has the probe, which the vendor does not accept
+					governor.Submit(ctx, p.With(governor.Ask{NoRetry: true}), "", governor.Func(func(context.Context) (int, error) {
+						return 0, errors.New("503")
+					}))
+				}
+				time.Sleep(7 * time.Second) // nobody waits any more
+				at, err := governor.Do(t.Context(), all[0].Plain, "", governor.Func(func(context.Context) (time.Time, error) { return time.Now(), nil }))
+				if d := at.Sub(start); err != nil || d > 16*time.Second {
+					t.Errorf("who calls now begins after %v, %v, want the cooldown and a TTL, 15s", d, err)
+				}
+			})
+		})
+	}
+}
+
+// A process whose calls another limit of its own keeps back, and to which new ones come all the
+// time, has the probe once: a TTL later it is another's, who can make it.
+func TestWhoCannotProbeHasTheProbeOnce(t *testing.T) {
+	for _, trip := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
+		t.Run(trip.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				own, n := &opens{}, 0
+				own.at.Store(time.Now().Add(time.Hour).UnixNano())
+				all, _ := processes(t, 2, func(cfg *governor.PlainConfig, sc *store.SyncerConfig) {
+					sc.Store.(*faulty).delay = func() time.Duration { return trip }
+					if n++; n == 1 {
+						cfg.Limits = []governor.Limit{{Per: throttle.Tenant, Limiter: own}}
+					}
+				})
+				defer end(t, all)
+				time.Sleep(time.Second)
+				all[0].Learn(throttle.Signal{Delay: 5 * time.Second})
+				over := time.Now().Add(5 * time.Second)
+				call := func(p *process, tenant string, began func()) {
+					governor.Submit(t.Context(), p.With(governor.Ask{Tenant: tenant}), "", governor.Func(func(context.Context) (int, error) {
+						began()
+						return 0, nil
+					}))
+				}
+				waited := time.Minute
+				for i := range 600 {
+					call(all[0], fmt.Sprint(i), func() {})
+					if i == 55 { // half a second after the pause
+						call(all[1], "free", func() { waited = time.Since(over) })
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				if waited > 11*time.Second {
+					t.Errorf("the other's call began %v after the pause, want a TTL, 10s", waited)
+				}
+			})
+		})
 	}
 }
 

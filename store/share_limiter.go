@@ -56,6 +56,13 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	if frozen && c.probe == ProbeCooling && c.probeEnds > t {
 		return time.Duration(c.probeEnds - t) // then he asks again, if he has not gone
 	}
+	if frozen && c.probe == ProbeOther && c.probeEnds > t { // likewise, when he is told that it is over
+		c.pace.waits(t)
+		if c.adrift() {
+			return time.Duration(c.probeEnds - t)
+		}
+		return limiter.Unsure
+	}
 	if n >= c.need || c.neededAt < c.gotAt { // for that nobody has come back since permits did
 		c.need, c.neededAt = n, t
 	}
