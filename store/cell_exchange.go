@@ -21,6 +21,10 @@ func isDefinite(err error) bool {
 	return errors.Is(err, ErrNotExecuted) || errors.Is(err, ErrInvalid)
 }
 
+// isOfItem reports whether err is of what was sent, and says that the store was there to
+// refuse it: the same item would be refused again.
+func isOfItem(err error) bool { return errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooMany) }
+
 // item is what to send now: what was sent and not answered, or what there is to say.
 // The answer to what was sent before may be that of then, and not know of what was
 // hinted at since.
@@ -146,12 +150,12 @@ func (s *Syncer) probePatience() int64 {
 }
 
 // failed is what follows an exchange without an answer. The item is sent again, by
-// the same number, since it may have been executed; but not what is invalid, which was
+// the same number, since it may have been executed; but not what was refused, which was
 // not, nor what was answered with nonsense, which a repetition is as well: what it was to
 // say the next one says.
 func (c *cell) failed(now int64, err error) {
 	c.fresh = -1
-	if errors.Is(err, ErrInvalid) || errors.Is(err, errNonsense) {
+	if isOfItem(err) || errors.Is(err, errNonsense) {
 		c.unsaid(now)
 	}
 }

@@ -15,8 +15,8 @@ type MemoryConfig struct {
 	// TTL is how long a silent node keeps its slots and its probe. 0 means 10 s.
 	TTL time.Duration
 
-	// MaxKeys bounds the keys that are not idle, MaxNodes the nodes under one. What
-	// needs one more is refused with ErrTooMany. 0 means 100,000 and 1024.
+	// MaxKeys bounds the keys that are not idle, MaxNodes the nodes under one. An item
+	// that needs one more is refused with ErrTooMany. 0 means 100,000 and 1024.
 	MaxKeys, MaxNodes int
 }
 
@@ -86,29 +86,21 @@ func (m *Memory) Exchange(ctx context.Context, node Node, items []Item) ([]Answe
 	now := m.now()
 	fresh := 0
 	for i := range items {
-		r := m.keys[items[i].Key]
-		if r == nil {
+		if m.keys[items[i].Key] == nil {
 			fresh++
-		} else if r.nodes[node] == nil && len(r.nodes) >= m.maxNodes {
-			if r.expire(now); len(r.nodes) >= m.maxNodes {
-				m.mu.Unlock()
-				return nil, fmt.Errorf("%w: %d nodes under %s", ErrTooMany, len(r.nodes), items[i].Key)
-			}
 		}
 	}
-	if m.collect(now, fresh); len(m.keys)+fresh > m.maxKeys {
-		m.mu.Unlock()
-		return nil, fmt.Errorf("%w: %d keys", ErrTooMany, len(m.keys))
-	}
+	m.collect(now, fresh)
 	answers := make([]Answer, len(items))
 	var news []Hint
+	refused, full := 0, error(nil)
 	for i := range items {
 		it := &items[i]
-		r := m.keys[it.Key]
-		if r == nil {
-			r = newResource(now, m.epoch > 1, m.ttl)
-			r.gen = m.gen
-			m.keys[it.Key] = r
+		r, err := m.resource(now, node, it.Key)
+		if err != nil {
+			refused, full = refused+1, err
+			answers[i] = Answer{Node: node, Key: it.Key, Seq: it.Seq, Err: err}
+			continue
 		}
 		a, tell, words := r.exchange(now, terms{m.ttl, m.name()}, node, it)
 		a.Epoch = m.name()
@@ -119,6 +111,10 @@ func (m *Memory) Exchange(ctx context.Context, node Node, items []Item) ([]Answe
 		if len(words) > 0 {
 			news = append(news, Hint{it.Key, a.Epoch, words})
 		}
+	}
+	if refused > 0 && refused == len(items) {
+		m.mu.Unlock()
+		return nil, full
 	}
 	if len(news) == 0 {
 		m.mu.Unlock()
@@ -133,6 +129,25 @@ func (m *Memory) Exchange(ctx context.Context, node Node, items []Item) ([]Answe
 	m.hints--
 	m.mu.Unlock()
 	return answers, nil
+}
+
+// resource returns that of key, a new one if there is none. The error says that there is no
+// room for it, or under it for node.
+func (m *Memory) resource(now int64, node Node, key string) (*resource, error) {
+	r := m.keys[key]
+	switch {
+	case r == nil && len(m.keys) >= m.maxKeys:
+		return nil, fmt.Errorf("%w: %d keys", ErrTooMany, len(m.keys))
+	case r == nil:
+		r = newResource(now, m.epoch > 1, m.ttl)
+		r.gen = m.gen
+		m.keys[key] = r
+	case r.nodes[node] == nil && len(r.nodes) >= m.maxNodes:
+		if r.expire(now); len(r.nodes) >= m.maxNodes {
+			return nil, fmt.Errorf("%w: %d nodes under %s", ErrTooMany, len(r.nodes), key)
+		}
+	}
+	return r, nil
 }
 
 // collect removes idle keys: all, if there might be no room for more otherwise, else

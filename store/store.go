@@ -45,7 +45,8 @@ type Store interface {
 	// Exchange executes each item by itself, all at once or one after the other,
 	// and returns an answer for each, in their order. An error is about all of
 	// them: one that matches ErrNotExecuted or ErrInvalid says that none was
-	// executed; after any other, each may have been or not.
+	// executed; after any other, each may have been or not. Where some have an answer
+	// the others have Answer.Err, as those for which there is no room.
 	Exchange(ctx context.Context, node Node, items []Item) ([]Answer, error)
 
 	// Meta reads and changes metadata, which is apart from everything else.
@@ -101,8 +102,9 @@ var (
 	// version.
 	ErrConflict = errors.New("store: another version")
 
-	// ErrTooMany is matched by errors of requests for which the store has no room:
-	// too many keys, or too many nodes under one. It matches ErrNotExecuted.
+	// ErrTooMany is matched by errors of requests for which the store has no room: too
+	// many keys, or too many nodes under one. What it has room for is executed, also in
+	// the same Exchange. It matches ErrNotExecuted.
 	ErrTooMany error = tooMany{}
 )
 

@@ -113,7 +113,7 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 	for i, c := range batch {
 		c.busy = false
 		switch {
-		case errors.Is(err, ErrInvalid):
+		case isOfItem(err):
 			// It says nothing of the store, which may be there for all but the one that is
 			// at fault: that comes apart from the others, as each has a pause of its own.
 			after = append(after, c.alone(now, err)...)
@@ -132,7 +132,7 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 		c.hintsAnswered()
 		s.plan(c, c.next(now))
 	}
-	if !errors.Is(err, ErrInvalid) {
+	if !isOfItem(err) {
 		after = append(after, s.mood(err, now)...)
 	}
 	s.mu.Unlock()
