@@ -25,6 +25,7 @@ type cell struct {
 	begun    int64  // when it was sent first
 	begunAt  int64  // the same, by steady
 	lost     bool   // the store answers, but not about this key
+	missed   int64  // since the last answer: the last try, by steady, of the first exchange that had none; 0: each had
 	pause    int64  // then, it is not asked before
 	paced    int64  // see soon
 	took     int64  // the last exchange

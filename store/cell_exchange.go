@@ -137,8 +137,13 @@ func (c *cell) frozen(now int64) bool {
 // as Outage lets them.
 func (c *cell) adrift() bool { return c.cutOff() && c.s.cfg.Outage != Closed }
 
-// cutOff reports whether the store does not answer. Who is closed does not ask it.
-func (c *cell) cutOff() bool { return (c.s.lost || c.lost) && !c.s.closed }
+// cutOff reports whether the store does not answer. Who is closed does not ask it. That it is
+// lost a part of it may have said, of other keys: who had an answer from it before is asked
+// for himself first, for an Interval.
+func (c *cell) cutOff() bool {
+	s := c.s
+	return !s.closed && (c.lost || s.lost && (c.missed > 0 || c.epoch == "" || s.now() >= s.allLost))
+}
 
 // probes reports whether a call is under way that is the probe of all processes.
 func (c *cell) probes() bool { return c.probing && c.probe == ProbeYours }
@@ -158,6 +163,25 @@ func (c *cell) failed(now int64, err error) {
 	if isOfItem(err) || errors.Is(err, errNonsense) {
 		c.unsaid(now)
 	}
+}
+
+// misses is what follows an exchange without an answer, whose last try was at tried, and reports
+// whether it says anything of the store as a whole. It does not if the store has answered what
+// was sent after such a try, or after that of the first of c's exchanges in a row that had no
+// answer: then it is there, and does not answer about c.
+func (c *cell) misses(now, tried int64, err error) (whole bool, after []func()) {
+	first := c.missed == 0
+	if first {
+		c.missed = max(1, tried)
+	}
+	if c.s.answered > c.missed {
+		return false, c.alone(now, err)
+	}
+	if first && c.s.lost { // which was said of others, until now
+		after = c.wake()
+	}
+	c.failed(now, err)
+	return true, after
 }
 
 // unsaid takes back what the pending item was to say, which nobody has heard, but for a
@@ -195,7 +219,7 @@ func (c *cell) alone(now int64, err error) (after []func()) {
 
 // answered takes an answer to it, which was sent at sent, by steady at sentAt.
 func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []func()) {
-	c.pause = 0
+	c.pause, c.missed = 0, 0
 	if c.lost {
 		c.lost = false
 		c.s.tell(event.StoreBack, c.governs(), c.key, nil)

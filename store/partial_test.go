@@ -114,3 +114,60 @@ func TestAnItemThatFailsAloneStopsNoOther(t *testing.T) {
 		})
 	}
 }
+
+// servers is shards as engines on servers have it: where nothing of an exchange has an answer,
+// that is the error of it.
+type servers struct{ *shards }
+
+func (s servers) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	as, err := s.shards.Exchange(ctx, node, items)
+	if err == nil && !slices.ContainsFunc(as, func(a store.Answer) bool { return a.Err == nil }) {
+		return nil, as[0].Err
+	}
+	return as, err
+}
+
+// A part of a store that is down, and that is asked by itself, opens no quota of another key, and
+// is not the loss of the store again and again.
+func TestAPartThatIsDownIsNotTheStore(t *testing.T) {
+	for _, policy := range []store.Outage{store.Closed, store.Open} {
+		t.Run(policy.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engine := &shards{Store: memory(t)}
+				var log eventLog
+				s := syncer(t, store.SyncerConfig{Store: servers{engine}, Outage: policy, OnEvent: log.add})
+				defer s.Close()
+				var shares []*store.Share
+				for _, name := range []string{"up", "down"} {
+					sh, err := s.Share(store.ShareConfig{Name: name, Limits: []store.Limit{{Kind: store.Window, Quota: 5, Per: 10 * time.Second}}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					shares = append(shares, sh)
+					sh.Wait(time.Now(), "", 1)
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(9800 * time.Millisecond)
+				engine.mu.Lock()
+				engine.down = errNetwork
+				engine.mu.Unlock()
+				var n [2]int
+				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+					for i, sh := range shares {
+						if now := time.Now(); sh.Claim(now, "", 1) == 0 {
+							sh.SettleAt(now, now, "", 1, 1)
+							n[i]++
+						}
+					}
+				}
+				if n[0] != 30 || (n[1] > 1000) != (policy == store.Open) {
+					t.Errorf("%d calls in a minute by the key that is up, want 5 each 10s; %d by the other", n[0], n[1])
+				}
+				kinds := slices.DeleteFunc(log.kinds(), func(k event.Kind) bool { return k == event.Unguarded })
+				if len(kinds) > 3 { // the store, until the other key has an answer, and then the part
+					t.Errorf("told %d times: %v", len(kinds), kinds)
+				}
+			})
+		})
+	}
+}

@@ -72,6 +72,11 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	c.waits = sh.refs > 1
 	c.pace.waits(t)
 	s.plan(c, c.next(t))
+	if s.lost && !c.cutOff() {
+		c.hinted = c.hinted || !c.busy // so that it is asked for him, too
+		s.plan(c, t)
+		own = min(own, time.Duration(s.allLost-t))
+	}
 	switch {
 	case frozen && c.adrift() && c.probeEnds > t:
 		return time.Duration(c.probeEnds - t)

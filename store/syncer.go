@@ -39,6 +39,8 @@ type Syncer struct {
 	due      cellHeap
 	running  int // exchanges under way
 	lost     bool
+	allLost  int64 // since then it is lost also for who has not found that out
+	answered int64 // when the last exchange was sent that had an answer, by steady
 	fails    int   // exchanges in a row that failed
 	retry    int64 // none is begun before
 	epoch    string

@@ -76,6 +76,7 @@ func (s *Syncer) exchange(batch []*cell, items []Item, firstAt []int64, sent, se
 	var answers []Answer
 	var err error
 	told, ttl := items, s.cfg.Store.TTL()
+	tried := sentAt
 	for try := range 3 {
 		if try > 0 {
 			pause := time.NewTimer(time.Duration(1+rand.Int64N(20)) * time.Millisecond)
@@ -85,8 +86,9 @@ func (s *Syncer) exchange(batch []*cell, items []Item, firstAt []int64, sent, se
 				pause.Stop()
 			}
 			told = make([]Item, len(items)) // a Store may keep what it was given
+			tried = s.steady()
 			for i := range items {
-				told[i] = *items[i].after(time.Duration(s.steady()-sentAt), ttl-time.Duration(sentAt-firstAt[i]))
+				told[i] = *items[i].after(time.Duration(tried-sentAt), ttl-time.Duration(sentAt-firstAt[i]))
 			}
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
@@ -100,16 +102,20 @@ func (s *Syncer) exchange(batch []*cell, items []Item, firstAt []int64, sent, se
 			break
 		}
 	}
-	s.settled(batch, items, answers, err, sent, sentAt)
+	s.settled(batch, items, answers, err, sent, sentAt, tried)
 }
 
-// settled takes what came of an exchange.
-func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err error, sent, sentAt int64) {
+// settled takes what came of an exchange, whose last try was at tried, by steady.
+func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err error, sent, sentAt, tried int64) {
 	var after []func() // to be called under no lock
 	s.mu.Lock()
 	now := s.now()
 	s.running--
 	s.kick()
+	if err == nil {
+		s.answered = max(s.answered, sentAt)
+	}
+	whole := err == nil // what came says something of the store as a whole
 	for i, c := range batch {
 		c.busy = false
 		switch {
@@ -118,12 +124,14 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 			// at fault: that comes apart from the others, as each has a pause of its own.
 			after = append(after, c.alone(now, err)...)
 		case err != nil:
-			c.failed(now, err)
+			of, wakes := c.misses(now, tried, err)
+			whole, after = whole || of, append(after, wakes...)
 		case answers[i].Err != nil: // what others got says that the store is there
 			after = append(after, c.alone(now, answers[i].Err)...)
 		case answers[i].Node != s.node || answers[i].Key != items[i].Key || answers[i].Seq != items[i].Seq:
 			err = errAnswer // of somebody else's request
-			c.failed(now, err)
+			_, wakes := c.misses(now, tried, err)
+			after = append(after, wakes...)
 		case !answers[i].Stale && !answers[i].sane(&items[i]):
 			after = append(after, c.alone(now, errNonsense)...)
 		default:
@@ -132,7 +140,7 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 		c.hintsAnswered()
 		s.plan(c, c.next(now))
 	}
-	if !isOfItem(err) {
+	if whole {
 		after = append(after, s.mood(err, now)...)
 	}
 	s.mu.Unlock()

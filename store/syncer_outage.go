@@ -29,7 +29,7 @@ func (s *Syncer) mood(err error, now int64) (after []func()) {
 	// found out first.
 	s.retry = now + backoff(s.fails, s.cfg.Interval/2)
 	if !s.lost {
-		s.lost = true
+		s.lost, s.allLost = true, now+int64(s.cfg.Interval)
 		s.tell(event.StoreLost, "", s.cfg.Outage.String(), err)
 		after = s.everybody()
 	}
