@@ -95,6 +95,9 @@ func (c *cell) most() (n int64) {
 	return n
 }
 
+// idle is for how long nobody has asked for what is forgotten.
+const idle = int64(5 * time.Second)
+
 // leastPause is between two requests of which the first was of no use.
 const leastPause = int64(100 * time.Microsecond)
 
@@ -153,7 +156,7 @@ func (c *cell) next(now int64) int64 {
 	case c.left(now): // what the store still keeps of a cooldown it says again
 	case c.slots != nil && (c.inUse > 0 || c.held > 0 || c.wantSlots > 0), c.member != nil:
 		return beat
-	case c.credit > 0 || c.debt > 0 || now-c.asked < int64(5*time.Second) || c.open > 0 && now-c.asked < int64(15*time.Minute):
+	case c.credit > 0 || c.debt > 0 || now-c.asked < idle || c.open > 0 && now-c.asked < int64(15*time.Minute):
 		return beat
 	}
 	c.s.forget(c)

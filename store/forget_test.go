@@ -341,3 +341,49 @@ func TestACallThatHasEndedIsNotOpen(t *testing.T) {
 		}
 	})
 }
+
+// A key that nobody uses is forgotten, also one that was first asked for in an outage, for more
+// than there ever is, or for nothing.
+func TestAKeyIsForgottenHoweverItWasFirstAskedFor(t *testing.T) {
+	for _, tc := range []struct {
+		outage store.Outage
+		n      int
+	}{{store.Open, 1}, {store.SafeShare, 1}, {store.Closed, 1}, {store.Closed, 1000}, {store.Closed, 0}} {
+		t.Run(fmt.Sprint(tc.outage, tc.n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var down atomic.Bool
+				down.Store(true)
+				s := syncer(t, store.SyncerConfig{Outage: tc.outage, Nodes: 2, Store: &faulty{Store: memory(t), fate: func() fate {
+					if down.Load() {
+						return lost
+					}
+					return arrives
+				}}})
+				defer s.Close()
+				sh := perTenant(t, s, store.Limit{Kind: store.Window, Quota: 100, Per: time.Second})
+				sh.Wait(time.Now(), "first", 1)
+				time.Sleep(30 * time.Second)
+				for _, key := range []string{"a", "b"} {
+					if now := time.Now(); sh.Claim(now, key, tc.n) == 0 {
+						sh.SettleAt(now, now, key, tc.n, tc.n)
+					}
+				}
+				time.Sleep(time.Minute)
+				down.Store(false)
+				time.Sleep(time.Minute)
+				if n := sh.Keys(); n > 0 {
+					t.Errorf("%d keys are known of which nobody uses any", n)
+				}
+			})
+		})
+	}
+}
+
+func perTenant(t *testing.T, s *store.Syncer, limits ...store.Limit) *store.Share {
+	t.Helper()
+	sh, err := s.Share(store.ShareConfig{Name: "acme", Per: throttle.Tenant, Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sh
+}

@@ -210,6 +210,7 @@ func (s *Syncer) cell(key string) *cell {
 	if c == nil {
 		c = &cell{s: s, key: key, since: time.Now()}
 		s.cells[key] = c
+		s.plan(c, s.now()+idle) // whatever becomes of it, it is to be forgotten some time
 	}
 	return c
 }
