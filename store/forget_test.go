@@ -342,6 +342,32 @@ func TestACallThatHasEndedIsNotOpen(t *testing.T) {
 	})
 }
 
+// Who has read their clocks before the key was known, the later one first.
+func TestTwoCallsThatHaveEndedAreNotOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Outage: store.Open, Store: &faulty{Store: memory(t), fate: func() fate { return lost }}})
+		defer s.Close()
+		sh := perTenant(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Second})
+		sh.Wait(time.Now(), "first", 1)
+		time.Sleep(3 * time.Second) // it is known that the store does not answer
+		one := time.Now()
+		time.Sleep(time.Microsecond)
+		two := time.Now()
+		time.Sleep(time.Microsecond)
+		for _, at := range []time.Time{two, one} {
+			if wait := sh.Claim(at, "x", 1); wait != 0 {
+				t.Fatalf("it waits for %v", wait)
+			}
+		}
+		for _, at := range []time.Time{two, one} {
+			sh.SettleAt(time.Now(), at, "x", 1, 1)
+		}
+		if !sh.Idle(time.Now()) {
+			t.Error("a call that has ended is open")
+		}
+	})
+}
+
 // A key that nobody uses is forgotten, also one that was first asked for in an outage, for more
 // than there ever is, or for nothing.
 func TestAKeyIsForgottenHoweverItWasFirstAskedFor(t *testing.T) {

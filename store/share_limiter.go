@@ -140,7 +140,7 @@ func (sh *Share) take(now time.Time, key string, n int) {
 	if c == nil || n < 1 {
 		return
 	}
-	if c.open == 0 && now.Before(c.since) { // the owner read his clock before Wait made it
+	if now.Before(c.since) { // the owner read his clock before Wait made it
 		c.since = now
 	}
 	if sh.refs == 1 {
