@@ -405,6 +405,33 @@ func TestAKeyIsForgottenHoweverItWasFirstAskedFor(t *testing.T) {
 	}
 }
 
+// What ends when its Share is closed takes no key from the Share that comes after it.
+func TestALateCostOfAClosedShareIsNotTheNextOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		limit := store.Limit{Kind: store.Window, Quota: 100, Per: time.Minute}
+		old := perTenant(t, s, limit)
+		taken := time.Now()
+		old.Claim(taken, "x", 1)
+		time.Sleep(20 * time.Minute)
+		old.Close()
+		next := perTenant(t, s, limit)
+		next.Wait(time.Now(), "x", 1)
+		time.Sleep(time.Second)
+		old.SettleAt(time.Now(), taken, "x", 1, 5)
+		time.Sleep(time.Second)
+		now := time.Now()
+		for ; next.Claim(now, "x", 1) != 0; now = time.Now() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		next.SettleAt(now, now, "x", 1, 1)
+		if time.Sleep(2 * time.Minute); next.Keys() > 0 {
+			t.Error("what the next one has used is not forgotten")
+		}
+	})
+}
+
 func perTenant(t *testing.T, s *store.Syncer, limits ...store.Limit) *store.Share {
 	t.Helper()
 	sh, err := s.Share(store.ShareConfig{Name: "acme", Per: throttle.Tenant, Limits: limits})

@@ -203,14 +203,34 @@ func (sh *Share) SettleAt(now, taken time.Time, key string, n, used int) {
 	sh.settle(taken, key, n, used)
 }
 
+// late returns whose the calls are that end when all Shares are closed, those of a later Share
+// of the Name if there is one, and the cell of key: of the later one, or nobody has asked that
+// for it, and it is as it was.
+func (sh *sharing) late(key string) (of *sharing, c *cell) {
+	of = sh
+	if next := sh.s.shares[sh.id]; next != nil {
+		of = next
+	}
+	if c = of.keys[key]; c == nil {
+		c = sh.keys[key]
+	}
+	if c != nil && sh.s.cells[c.key] != c { // it was the later one's, and is forgotten
+		c = nil
+	}
+	return of, c
+}
+
 // settle is SettleAt, and Settle where taken is zero.
 func (sh *Share) settle(taken time.Time, key string, n, used int) {
 	s := sh.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := sh.keys[key]
-	if c == nil && used > n && n >= 0 && len(sh.limits) > 0 { // it was forgotten: the call was long
-		c = sh.cell(key, time.Now())
+	of, c := sh.sharing, sh.keys[key]
+	if sh.refs == 0 {
+		of, c = sh.late(key)
+	}
+	if c == nil && used > n && n >= 0 && len(of.limits) > 0 { // it was forgotten: the call was long
+		c = of.cell(key, time.Now())
 	}
 	if c == nil || n < 0 || used < 0 {
 		return
@@ -230,7 +250,7 @@ func (sh *Share) settle(taken time.Time, key string, n, used int) {
 		c.givesBack()
 	}
 	switch {
-	case len(c.quota)+len(sh.limits) == 0: // a Gate, of which nothing is taken
+	case len(c.quota)+len(of.limits) == 0: // a Gate, of which nothing is taken
 	case used > n:
 		c.drop(s.now())
 		c.take(int64(used - n))
