@@ -117,6 +117,9 @@ func (c *cell) wish(it *Item, now int64) {
 	if n, _ := c.spare(now); n > 0 {
 		it.Returned += c.giveSome(n)
 	}
+	if len(it.Limits) == 0 { // it may have the probe, and takes nothing of a limit that others have
+		it.Want, it.Least = 0, 0
+	}
 }
 
 // frozen reports whether a cooldown, or what follows it, keeps permits from being
@@ -252,13 +255,13 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	}
 	if c.share != nil && it.Version > 0 { // else it was sent before there was a share
 		quota := it.Limits // which the share may have changed since
-		if a.Limits != nil {
-			quota = a.Limits
+		if a.Limits != nil && len(quota) > 0 {
+			quota = a.Limits // who has none goes by none
 		}
 		if !slices.Equal(quota, c.quota) {
 			c.quota = quota
 			c.part(time.Now())
-			if int64(c.need) > c.most() {
+			if int64(c.need) > c.most() || len(quota) == 0 {
 				after = append(after, c.wake()...)
 			}
 		}

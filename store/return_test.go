@@ -588,3 +588,39 @@ func TestSlotsInAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// A process without limits of the host goes by none, whatever others have of the same name: it
+// keeps to the pauses, and nothing is granted to it.
+func TestWhoHasNoLimitTakesNobodys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		all, _ := processes(t, 2, func(c *governor.PlainConfig, _ *store.SyncerConfig) {
+			if n++; n == 1 { // a roll-out: the other one has none yet
+				c.Limits = []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 5, Per: time.Hour}, Version: 2}}
+			}
+		})
+		defer end(t, all)
+		time.Sleep(10 * time.Second)
+		calls := func(p *process, n int) (made int) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			for range n {
+				if _, err := governor.Do(ctx, p.Plain, "", governor.Func(func(context.Context) (int, error) { return 0, nil })); err == nil {
+					made++
+				}
+			}
+			return made
+		}
+		if n := calls(all[0], 6); n != 5 {
+			t.Errorf("%d calls of who has a limit of 5 an hour", n)
+		}
+		for _, pause := range []time.Duration{0, 5 * time.Second} {
+			if pause > 0 {
+				all[1].Learn(throttle.Signal{Delay: pause})
+			}
+			if n := calls(all[1], 20); n != 20 {
+				t.Errorf("%d of 20 calls after a pause of %v, of who has no limit", n, pause)
+			}
+		}
+	})
+}
