@@ -25,6 +25,7 @@ type cell struct {
 	begun    int64  // when it was sent first
 	begunAt  int64  // the same, by steady
 	lost     bool   // the store answers, but not about this key
+	refused  bool   // it says why
 	missed   int64  // since the last answer: the last try, by steady, of the first exchange that had none; 0: each had
 	pause    int64  // then, it is not asked before
 	paced    int64  // see soon
@@ -58,6 +59,7 @@ type cell struct {
 	own      []limiter.Counter // SafeShare's
 	name     string            // the key, as the share or the slots have it
 	waits    bool              // one of several owners was told to, since they were woken
+	unsure   bool              // one was told to until he is woken, and was not since
 
 	// Of the return after a cooldown.
 	probe     ProbeState

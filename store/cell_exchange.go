@@ -212,6 +212,9 @@ func (c *cell) rest(now int64) {
 func (c *cell) alone(now int64, err error) (after []func()) {
 	c.failed(now, err)
 	c.rest(now)
+	if c.refused = isOfItem(err); c.refused {
+		c.need = 0 // who still waits asks again by himself
+	}
 	if c.lost {
 		return nil
 	}
@@ -222,7 +225,7 @@ func (c *cell) alone(now int64, err error) (after []func()) {
 
 // answered takes an answer to it, which was sent at sent, by steady at sentAt.
 func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []func()) {
-	c.pause, c.missed = 0, 0
+	c.pause, c.missed, c.refused = 0, 0, false
 	if c.lost {
 		c.lost = false
 		c.s.tell(event.StoreBack, c.governs(), c.key, nil)
@@ -288,6 +291,9 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	if a.RetryAfter > 0 || a.Granted == 0 && it.Want > 0 {
 		c.retryAt = now + max(int64(a.RetryAfter), leastPause)
 	}
+	if c.unsure && int64(a.RetryAfter) > idle {
+		c.asksAgain() // so that he knows when, and it may be forgotten
+	}
 	if c.slots != nil {
 		// SetMax may have made it fewer since the item was sent.
 		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), min(a.Held, c.slots.most)
@@ -351,7 +357,7 @@ func (c *cell) cools(until int64) {
 // asksAgain has who waits for permits hear for how long, and ask again: the next probe is for
 // nobody who has gone meanwhile.
 func (c *cell) asksAgain() {
-	c.need = 0
+	c.need, c.unsure = 0, false
 	c.stir()
 }
 

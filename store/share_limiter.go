@@ -61,6 +61,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		if c.adrift() {
 			return time.Duration(c.probeEnds - t)
 		}
+		c.unsure = true
 		return limiter.Unsure
 	}
 	if n >= c.need || c.neededAt < c.gotAt { // for that nobody has come back since permits did
@@ -77,15 +78,19 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		s.plan(c, t)
 		own = min(own, time.Duration(s.allLost-t))
 	}
+	if c.refused {
+		own = min(own, s.cfg.Interval) // its need is forgotten when it is refused again
+	}
 	switch {
 	case frozen && c.adrift() && c.probeEnds > t:
 		return time.Duration(c.probeEnds - t)
 	case !knows:
 	case !frozen && c.retryAt > t:
 		return min(own, time.Duration(c.retryAt-t))
-	case !frozen:
-		return min(own, limiter.Unsure)
+	case !frozen && own < limiter.Unsure:
+		return own
 	}
+	c.unsure = true
 	return limiter.Unsure
 }
 
