@@ -84,8 +84,9 @@ type SyncerConfig struct {
 	Part  float64
 	Nodes int
 
-	// MaxKeys bounds the keys of each Share that are in use. A further one has to
-	// wait. 0 means 100,000.
+	// MaxKeys bounds the keys of each Share that are in use. For a further one a key is
+	// forgotten of which nothing is, but which has a caller who waits, or had one; else it
+	// has to wait. 0 means 100,000.
 	MaxKeys int
 
 	// Logger gets a record when the store is lost and when it is back; when a store
