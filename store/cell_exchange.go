@@ -286,7 +286,9 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	}
 	c.retryAt, c.lacks = 0, 0
 	if a.Granted == 0 && it.Want > 0 && a.Probe == ProbeOver && !slices.ContainsFunc(c.quota, func(l Limit) bool { return l.Kind == Bucket }) {
-		c.lacks = max(1, it.Least) // of a Bucket the store saves for them
+		// Of a Bucket the store saves for them, and says when half of a Burst is there: who needs
+		// less waits for that, too, also behind a large call that has gone since.
+		c.lacks = max(1, it.Least)
 	}
 	if a.RetryAfter > 0 || a.Granted == 0 && it.Want > 0 {
 		c.retryAt = now + max(int64(a.RetryAfter), leastPause)
