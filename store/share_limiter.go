@@ -29,7 +29,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	c := sh.keys[key]
 	if c == nil {
 		if c = sh.cell(key, now); c == nil {
-			return s.cfg.Interval
+			return s.cfg.Interval / 4 // in an outage those that may be forgotten are under way half of the time
 		}
 	}
 	if n < 1 {
