@@ -44,6 +44,7 @@ type core struct {
 	msgs     []message  // buffer for door.take
 	dry      dry        // what waits for the pool
 	sifted   []*lane    // sift's
+	ample    int        // so many could go, as sift has found since the last round
 	coming   int        // submissions that were taken from the door and have not arrived
 	hostAt   int64      // nothing starts before; 0: no such time
 	byLimit  bool       // but what is before the one that a limit of the host keeps back until then
@@ -195,6 +196,7 @@ const atOnce = -1
 // round does what can be done at now, a part of it when that is a great deal, and
 // returns when to look again.
 func (c *core) round(now int64) int64 {
+	c.ample = 0
 	retime := consume(&c.retime)
 	if consume(&c.poolFreed) || retime {
 		c.refill()

@@ -746,3 +746,30 @@ func TestAFullQueueOfManyLanesRefuses(t *testing.T) {
 		})
 	}
 }
+
+// However many slots there are, what is paused fills the queue for none who needs but one.
+func TestAFullQueueOfPausedLanesLetsInWhatWaitsForASlot(t *testing.T) {
+	for _, n := range []int{600, 1500} { // fewer, and more, than a turn of the actor looks at by itself
+		bubble(t, func(c *governor.PlainConfig) {
+			c.NoPace, c.Workers, c.MaxQueue, c.MaxWait, c.Overflow = true, n, n, -1, governor.Reject
+		}, func(t *testing.T, g *governor.Plain) {
+			for range n {
+				governor.Submit(t.Context(), g, "", sleep(time.Hour))
+			}
+			synctest.Wait()
+			could := n * 3 / 4
+			for i := range could {
+				governor.Submit(t.Context(), forTenant(g, fmt.Sprint(i)), "", sleep(0))
+			}
+			for range n - could {
+				governor.Submit(t.Context(), forTenant(g, "paused"), "", sleep(0))
+			}
+			synctest.Wait()
+			g.Learn(throttle.Signal{Scope: tenant("paused"), Delay: 3 * time.Hour})
+			synctest.Wait()
+			if _, err := governor.Submit(t.Context(), forTenant(g, "last"), "", sleep(0)).Result(t.Context()); err != nil {
+				t.Errorf("%d slots, and %d that could go: %v", n, could, err)
+			}
+		})
+	}
+}

@@ -121,13 +121,15 @@ func (c *core) flows(r *request, now int64) (flows, known bool) {
 // sift takes the lanes out of turn whose scopes pause, or that wait for limits of their own,
 // so that they are not taken for such that wait for a slot: while none is free nobody else
 // has looked. It reports whether it has come to the end, or to enough requests that could
-// go, which mostSteps are in any case; else it has taken some out, and leaves the rest for
-// the next time.
+// go; else it has taken some out, and leaves the rest for the next time.
+//
+// It is one look for all who come in a turn of the actor: while the queue is full they may
+// be many, and it goes through as many lanes as there are slots.
 func (c *core) sift(now int64, enough int) (done bool) {
-	if c.observe || c.paused || len(c.limits) == 0 && !c.gate.word.held() {
+	if c.observe || c.paused || c.ample >= enough || !c.limitedBelow(throttle.Host) && !c.gate.word.held() {
 		return true
 	}
-	enough = min(enough, mostSteps)
+	most := max(enough, mostSteps)
 	defer func() {
 		clear(c.sifted)
 		c.sifted = c.sifted[:0]
@@ -138,7 +140,7 @@ func (c *core) sift(now int64, enough int) (done bool) {
 			if could >= enough {
 				break
 			}
-			if steps++; steps > mostSteps {
+			if steps++; steps > most {
 				break
 			}
 			if l := l.Owner().(*lane); c.stands(l, now) {
@@ -148,7 +150,10 @@ func (c *core) sift(now int64, enough int) (done bool) {
 			}
 		}
 		if len(c.sifted) == 0 {
-			return steps <= mostSteps || could >= enough
+			if could >= enough {
+				c.ample = could
+			}
+			return steps <= most
 		}
 		for _, l := range c.sifted {
 			if c.aside(l, now); c.hostAt != 0 {

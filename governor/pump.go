@@ -255,6 +255,11 @@ func (c *core) limitedBy(level throttle.Level) bool {
 	return slices.ContainsFunc(c.limits, func(l limit) bool { return l.Per == level })
 }
 
+// limitedBelow reports whether there is a limit of another level.
+func (c *core) limitedBelow(level throttle.Level) bool {
+	return slices.ContainsFunc(c.limits, func(l limit) bool { return l.Per != level })
+}
+
 // tripped fails everything that waits when the breaker has opened; if that is waited
 // for, what would start too late then: once, for no latest start that is left is as early.
 func (c *core) tripped(now int64) {

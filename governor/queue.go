@@ -255,6 +255,9 @@ func (c *core) leave(r *request, starts bool) {
 		c.timers.Remove((*timer)(r))
 	}
 	c.watches.remove(r)
+	if starts {
+		c.ample = 0
+	}
 	c.goes(r, starts)
 }
 
