@@ -11,6 +11,7 @@ import (
 	"github.com/flyball-go/flyball/breaker"
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/governor/governortest"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // fuse opens for a minute at the first failure, and then admits one call.
@@ -94,6 +95,38 @@ func TestOpenBreakerFailsQueuedAndNewRequestsAtOnce(t *testing.T) {
 			t.Errorf("trial: %v", err)
 		}
 	})
+}
+
+// Also one that is opened by hand, or by others that have it: there is no call whose end
+// would make the governor look.
+func TestABreakerThatIsOpenedByHandFailsWhatWaitsAtOnce(t *testing.T) {
+	for name, waits := range map[string]func(t *testing.T, g *governor.Plain){
+		"for a pause": func(_ *testing.T, g *governor.Plain) { g.Learn(throttle.Signal{Delay: 10 * time.Minute}) },
+		"for a slot":  func(t *testing.T, g *governor.Plain) { governor.Submit(t.Context(), g, "", sleep(10*time.Minute)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := breaker.New(breaker.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bubble(t, func(c *governor.PlainConfig) { c.Breaker, c.Workers = b, 1 }, func(t *testing.T, g *governor.Plain) {
+				waits(t, g)
+				r := governor.Submit(t.Context(), g, "", sleep(0))
+				synctest.Wait()
+				if r.State() == governor.Done {
+					t.Fatal("it does not wait")
+				}
+				start := time.Now()
+				if err := b.Transition(breaker.ForcedOpen); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.Result(t.Context()); !errors.Is(err, breaker.ErrOpen) {
+					t.Error(err)
+				}
+				since(t, "it was refused", start, time.Now(), 0)
+			})
+		})
+	}
 }
 
 func TestBreakerWaitMakesRequestsWait(t *testing.T) {

@@ -113,7 +113,10 @@ func (c *core) open() {
 	if b, ok := c.breaker.(interface {
 		OnChange(fn func(event.Event)) (stop func())
 	}); ok {
-		c.unwatch = b.OnChange(c.emit)
+		c.unwatch = b.OnChange(func(e event.Event) {
+			c.emit(e)
+			c.wakeUp() // it may have been changed by hand, or by another's calls
+		})
 	}
 	if c.restore != nil {
 		c.resume(c.restore)
