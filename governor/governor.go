@@ -45,7 +45,7 @@ func newGovernor[S comparable, C any](cfg Config[S, C], join func(*core)) (*Gove
 	if err != nil {
 		return nil, err
 	}
-	c := &core{settings: s}
+	c := &core{settings: s, done: make(chan struct{})}
 	c.unnamed = c.weigh("")
 	c.dry.exact = exact(reflect.TypeFor[S]())
 	if c.queue.Ageing = float64(max(0, cfg.Ageing)); cfg.Ageing == 0 {
@@ -71,7 +71,6 @@ func newGovernor[S comparable, C any](cfg Config[S, C], join func(*core)) (*Gove
 // open starts the actor.
 func (c *core) open() {
 	c.wake = make(chan struct{}, 1)
-	c.done = make(chan struct{})
 	c.nextStuck = forever
 	c.watches = make(watches)
 	c.queue.Count = c.gate.word.recount

@@ -250,7 +250,9 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 		}
 		m.asked = &asked[S, C]{host: m.host, gov: gov}
 		for _, l := range g.listeners {
-			l.listen(gov.core)
+			if l.stops[gov.core] == nil { // it came since
+				l.listen(gov.core)
+			}
 		}
 		if g.timer == nil && !g.closed && g.cfg.IdleTimeout > 0 {
 			g.timer = time.AfterFunc(g.period(), g.sweep)
@@ -281,6 +283,11 @@ func (g *Group[S, C]) make(m *member[S, C]) (gov *Governor[S, C], err error) {
 	gov, err = newGovernor(cfg, func(c *core) {
 		c.group, c.door.common = &inGroup{of: &membership[S, C]{g, m.host}}, g.common
 		c.remember(m.kept)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for _, l := range g.listeners { // before anything is told, as of what is restored
+			l.listen(c)
+		}
 	})
 	if err != nil {
 		making.err = err

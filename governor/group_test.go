@@ -410,6 +410,35 @@ func TestGroupListensToAll(t *testing.T) {
 	})
 }
 
+// Also what is told before New returns, as of what is restored.
+func TestGroupListensFromTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		group, err := governor.NewGroup(governor.GroupConfig[string, struct{}]{Config: func(string) (governor.PlainConfig, error) {
+			return governor.PlainConfig{Restore: governor.Learned{
+				When: time.Now(), Cooldowns: []governor.LearnedCooldown{{Until: time.Now().Add(time.Minute)}},
+			}}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer group.Close()
+		heard := map[event.Kind]int{}
+		stop := group.Listen(func(e event.Event) { heard[e.Kind]++ })
+		g, err := group.Get("host")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := governor.Do(t.Context(), g, "", sleep(0)); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		stop()
+		if heard[event.Cooling] != 1 || heard[event.Cooled] != 1 || heard[event.Completed] != 1 {
+			t.Errorf("heard %v", heard)
+		}
+	})
+}
+
 func TestGroupClosesAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := governor.NewGroup(plainGroupConfig{Config: func(host string) (governor.PlainConfig, error) {
