@@ -109,7 +109,7 @@ func (a *attempt) AttemptInfo() retry.Info {
 }
 
 // attemptOf returns c's attempt whose closure was given ctx or an ancestor of
-// it and has not returned; nil if there is none.
+// it and has not returned, or holds something still; nil if there is none.
 func attemptOf(ctx context.Context, c *core) *attempt {
 	for ctx != nil {
 		var a *attempt
@@ -132,11 +132,11 @@ func attemptOf(ctx context.Context, c *core) *attempt {
 	return nil
 }
 
-// runs reports whether the closure has not returned.
+// runs reports whether the closure has not returned, or has its slot still.
 func (a *attempt) runs() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return !a.ended
+	return !a.isOver()
 }
 
 // attempt makes the attempt that r is about to be granted.

@@ -12,7 +12,8 @@ import "context"
 // not repeated. What was held goes back when both the closure has returned and
 // release was called, a moment after the later of them. release may be called
 // from any goroutine, before or after the closure returned; calls after the first
-// do nothing. Several holds of one attempt end with the last.
+// do nothing. Several holds of one attempt end with the last. Until then a call with the
+// closure's context is one inside the closure, which may get ErrReentrant.
 //
 // A closure that fails holds nothing: its release functions do nothing. The same
 // goes for a ctx that is nil or belongs to no running closure. A hold that lasts

@@ -702,6 +702,32 @@ func TestHoldOfANilContextDoesNothing(t *testing.T) {
 	governor.Hold(none)(nil)
 }
 
+// A call with the context of what is held, which would wait for what that holds, is one
+// inside its closure.
+func TestWaitingForWhatOnesOwnHoldHasIsRefused(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
+		var kept context.Context
+		var release func(error)
+		if _, err := governor.Do(t.Context(), g, "", governor.Func(func(ctx context.Context) (int, error) {
+			kept, release = ctx, governor.Hold(ctx)
+			return 1, nil
+		})); err != nil {
+			t.Fatal(err)
+		}
+		var call error
+		go func() { _, call = governor.Do(kept, g, "", sleep(0)) }()
+		synctest.Wait()
+		if !errors.Is(call, governor.ErrReentrant) {
+			t.Errorf("while it is held: %v", call)
+		}
+		release(nil)
+		synctest.Wait()
+		if _, err := governor.Do(kept, g, "", sleep(0)); errors.Is(err, governor.ErrReentrant) {
+			t.Errorf("after it: %v", err)
+		}
+	})
+}
+
 func TestCancelOfWhatWasTurnedAwayCountsOnce(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.MaxKeys, c.MaxQueue = true, 1, 2 }, func(t *testing.T, g *governor.Plain) {
 		g.Pause()
