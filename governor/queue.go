@@ -121,7 +121,7 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	}
 	last := r.last()
 	switch {
-	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait):
+	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait) && cd.until-c.now() > int64(c.maxWait): // it may have begun after now
 		return &CooldownError{Scope: cd.scope, Until: c.gate.shown(cd.until), Signal: cd.signal, Err: last}
 	case r.lateAt(cd.until):
 		return &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(cd.until), Err: last}
@@ -287,7 +287,7 @@ func (c *core) back(r *request, now int64) {
 	if h != nil && h.begun() {
 		r.enqueued = now
 	}
-	long := h != nil && c.maxWait >= 0 && h.until-now > int64(c.maxWait)
+	long := h != nil && c.maxWait >= 0 && h.until-now > int64(c.maxWait) && h.until-c.now() > int64(c.maxWait) // the pause may have begun after now
 	switch {
 	case c.stage == closing, c.stage == draining && c.shutdownDrop:
 		c.drop(r, c.stopError(r, ErrClosed))
