@@ -53,7 +53,6 @@ type core struct {
 	behind   bool       // pump has not come to its end
 	left     int        // requests that left the queue in this round
 	backoffs int        // requests that wait in no lane
-	yielded  uint64     // the last place that was given behind all others of a lane
 	minding  int        // waiting requests that have a latest start
 	earliest int64      // none of them has an earlier one; not used while there are none
 	paused   bool

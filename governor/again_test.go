@@ -174,6 +174,72 @@ func TestAgainIsBoundedByTheLatestStartAndMaxWait(t *testing.T) {
 	}
 }
 
+// It did not wait for anything, and is no older than what comes with it.
+func TestTheTimeOfAnAgainIsNoWait(t *testing.T) {
+	const pause = 10 * time.Minute
+	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers = true, 1 }, func(t *testing.T, g *governor.Plain) {
+		ctx, cancel := context.WithCancel(t.Context())
+		polls, urgent := 0, 0
+		governor.Submit(ctx, g.With(governor.Ask{Priority: -10}), "", governor.Func(func(context.Context) (int, error) {
+			polls++
+			return 0, governor.Again(pause)
+		}))
+		time.Sleep(10*pause + time.Second)
+		if polls != 11 || g.Stats().Wait.Max > time.Millisecond {
+			t.Errorf("%d polls, with nothing in their way, waited for up to %v", polls, g.Stats().Wait.Max)
+		}
+		polls = 0
+		for range 3 {
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = governor.Do(ctx, g, "", governor.Func(func(context.Context) (int, error) {
+						urgent++
+						time.Sleep(time.Second)
+						return 0, nil
+					}))
+				}
+			}()
+		}
+		time.Sleep(pause + 2*time.Minute)
+		if polls != 0 || urgent < 700 { // it is five minutes younger than that
+			t.Errorf("%d polls and %d calls of a higher priority in 12 minutes", polls, urgent)
+		}
+		time.Sleep(5 * time.Minute)
+		if polls == 0 {
+			t.Error("it does not age")
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// Time passes between the answer and the look at how long it is, but in a bubble.
+func TestAgainMayTakeAsLongAsMaxWait(t *testing.T) {
+	g, err := governor.New(governor.PlainConfig{Name: "test", MaxWait: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	var polls []*governor.Request[int]
+	for range 100 {
+		polls = append(polls, governor.Submit(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+			return 0, governor.Again(time.Hour)
+		})))
+	}
+	for _, r := range polls {
+		for r.State() < governor.Waiting {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	g.Stats() // the actor has seen them all
+	for _, r := range polls {
+		if r.State() == governor.Done {
+			_, err := r.Result(t.Context())
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAgainAtOnceWaitsForTheShortestPause(t *testing.T) {
 	for _, d := range []time.Duration{0, 1, -1, math.MinInt64} {
 		bubble(t, nil, func(t *testing.T, g *governor.Plain) {
@@ -473,6 +539,37 @@ func TestWhatPollsLetsOthersOfItsLaneThrough(t *testing.T) {
 }
 
 // It takes its place by submission order when it comes back.
+// However often they have polled while nobody else came.
+func TestWhatHasPolledForADayIsNotPutBehindWhoeverComes(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		c.NoPace, c.Limits = true, []governor.Limit{{Limiter: newBucket(t, 1, 1)}}
+	}, func(t *testing.T, g *governor.Plain) {
+		ctx, cancel := context.WithCancel(t.Context())
+		polls := 0 // of a bucket of one a second
+		for range 4 {
+			governor.Submit(ctx, g, "", governor.Func(func(context.Context) (int, error) {
+				polls++
+				return 0, governor.Again(100 * time.Millisecond)
+			}))
+		}
+		time.Sleep(24 * time.Hour)
+		for range 2 {
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = governor.Do(ctx, g, "", sleep(0))
+				}
+			}()
+		}
+		polls = 0
+		time.Sleep(5 * time.Minute)
+		if polls < 30 { // each is put behind those two one time in five
+			t.Errorf("%d of 300 calls were polls", polls)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 func TestAgainReturnsToItsPlace(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) { c.Workers = 1 }, func(t *testing.T, g *governor.Plain) {
 		start := time.Now()

@@ -61,7 +61,8 @@ type Config[S comparable, C any] struct {
 
 	// Ageing is how long a request has to wait for its priority to rise by one: it
 	// is Ask.Priority plus the time waited divided by Ageing, the time since it was
-	// submitted or, when it was attempted, since it came back. What has waited
+	// submitted or, when it was attempted, since it came back: with a backoff, but
+	// without the time of an Again. What has waited
 	// longer than what is next in the highest priority, by Ageing for every step
 	// between the two, has its priority share the starts with that one for one
 	// until it has started. Of several lower ones that do the one of what has waited

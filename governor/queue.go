@@ -335,6 +335,9 @@ func (c *core) rejoin(r *request, now int64) {
 		c.minding-- // join minds it again
 	}
 	r.setState(Queued)
+	if r.hist != nil && r.hist.polling() {
+		r.enqueued = now // the time before is what it asked for
+	}
 	if r.hist != nil && r.hist.aside {
 		r.hist.aside, r.hist.order = false, 2*c.door.newest()
 	}
@@ -351,8 +354,7 @@ func (c *core) rejoin(r *request, now int64) {
 		case first != nil && first.order() > r.order():
 			r.hist.order = first.order() + 1
 		case first == nil && l.sched.Len() > 0: // all have been begun, and take turns
-			c.yielded = max(c.yielded+1, 2*c.door.newest()+1)
-			r.hist.order = c.yielded
+			r.hist.order = 2 * c.door.number() // before all that come later
 		}
 	}
 	if l.weight == 0 || l.sched.Len() == 0 { // its lane is not the one it left, or was that of others

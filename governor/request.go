@@ -188,6 +188,9 @@ type history struct {
 // begun reports whether an attempt was made.
 func (h *history) begun() bool { return h.attempts > 0 || h.polls > 0 }
 
+// polling reports whether the last attempt asked by Again for the next.
+func (h *history) polling() bool { return h.polls > 0 && h.attempts+h.opens == 0 }
+
 // When and Index are for lane.returned and lane.begun.
 func (h *history) When() int64   { return int64(h.r.order()) }
 func (h *history) Index() *int32 { return &h.slot }

@@ -73,7 +73,7 @@ type Stats struct {
 	EventsDropped uint64 `json:"events_dropped"` // by slow listeners
 	HookPanics    uint64 `json:"hook_panics"`    // panics of listeners, of Config.Retry and Config.Guess, and of the Pool's hooks
 
-	Wait Latency `json:"wait"` // in the queue, per attempt
+	Wait Latency `json:"wait"` // in the queue, per attempt, with its backoff
 	Call Latency `json:"call"` // of closures, per attempt
 
 	// The same of the last minutes: of the time Recent, which is 2 min and at most
