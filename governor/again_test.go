@@ -179,21 +179,21 @@ func TestTheTimeOfAnAgainIsNoWait(t *testing.T) {
 	const pause = 10 * time.Minute
 	bubble(t, func(c *governor.PlainConfig) { c.NoPace, c.Workers = true, 1 }, func(t *testing.T, g *governor.Plain) {
 		ctx, cancel := context.WithCancel(t.Context())
-		polls, urgent := 0, 0
+		var polls, urgent atomic.Int64
 		governor.Submit(ctx, g.With(governor.Ask{Priority: -10}), "", governor.Func(func(context.Context) (int, error) {
-			polls++
+			polls.Add(1)
 			return 0, governor.Again(pause)
 		}))
 		time.Sleep(10*pause + time.Second)
-		if polls != 11 || g.Stats().Wait.Max > time.Millisecond {
-			t.Errorf("%d polls, with nothing in their way, waited for up to %v", polls, g.Stats().Wait.Max)
+		if polls.Load() != 11 || g.Stats().Wait.Max > time.Millisecond {
+			t.Errorf("%d polls, with nothing in their way, waited for up to %v", polls.Load(), g.Stats().Wait.Max)
 		}
-		polls = 0
+		polls.Store(0)
 		for range 3 {
 			go func() {
 				for ctx.Err() == nil {
 					_, _ = governor.Do(ctx, g, "", governor.Func(func(context.Context) (int, error) {
-						urgent++
+						urgent.Add(1)
 						time.Sleep(time.Second)
 						return 0, nil
 					}))
@@ -201,11 +201,11 @@ func TestTheTimeOfAnAgainIsNoWait(t *testing.T) {
 			}()
 		}
 		time.Sleep(pause + 2*time.Minute)
-		if polls != 0 || urgent < 700 { // it is five minutes younger than that
-			t.Errorf("%d polls and %d calls of a higher priority in 12 minutes", polls, urgent)
+		if polls.Load() != 0 || urgent.Load() < 700 { // it is five minutes younger than that
+			t.Errorf("%d polls and %d calls of a higher priority in 12 minutes", polls.Load(), urgent.Load())
 		}
 		time.Sleep(5 * time.Minute)
-		if polls == 0 {
+		if polls.Load() == 0 {
 			t.Error("it does not age")
 		}
 		cancel()
@@ -545,10 +545,10 @@ func TestWhatHasPolledForADayIsNotPutBehindWhoeverComes(t *testing.T) {
 		c.NoPace, c.Limits = true, []governor.Limit{{Limiter: newBucket(t, 1, 1)}}
 	}, func(t *testing.T, g *governor.Plain) {
 		ctx, cancel := context.WithCancel(t.Context())
-		polls := 0 // of a bucket of one a second
+		var polls atomic.Int64 // of a bucket of one a second
 		for range 4 {
 			governor.Submit(ctx, g, "", governor.Func(func(context.Context) (int, error) {
-				polls++
+				polls.Add(1)
 				return 0, governor.Again(100 * time.Millisecond)
 			}))
 		}
@@ -560,10 +560,10 @@ func TestWhatHasPolledForADayIsNotPutBehindWhoeverComes(t *testing.T) {
 				}
 			}()
 		}
-		polls = 0
+		polls.Store(0)
 		time.Sleep(5 * time.Minute)
-		if polls < 30 { // each is put behind those two one time in five
-			t.Errorf("%d of 300 calls were polls", polls)
+		if polls.Load() < 30 { // each is put behind those two one time in five
+			t.Errorf("%d of 300 calls were polls", polls.Load())
 		}
 		cancel()
 		synctest.Wait()
