@@ -24,6 +24,9 @@ func (r *resource) grant(now int64, n *member, it *Item, a *Answer) {
 	kept := r.kept(now, n)
 	if avail -= kept; avail < least || valid <= 0 {
 		n.promise = r.comeAgain(now, n, promised, least, kept)
+		if promised > now && least > 1 && r.limits[0].limit.Kind == Bucket {
+			n.promise = min(n.promise, promised) // it is early, so as not to be forgotten: it has its turn when it was to have it
+		}
 		a.RetryAfter = left(n.promise, now)
 		if least > 1 && avail < least && kept == 0 && promised != 0 && (turn || promised <= now) && r.holds(now, least) {
 			if _, fair := r.chunk(now, n, max(0, avail)); fair > 0 {

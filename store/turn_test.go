@@ -170,3 +170,37 @@ func TestWhatIsNeverToBeHadIsNotWanted(t *testing.T) {
 		}
 	})
 }
+
+// Who waits so long that he is heard of meanwhile, so as not to be forgotten, has his turn when
+// it was to come.
+func TestATurnComesHoweverLongItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		limits := []store.Limit{{Kind: store.Bucket, Quota: 120, Per: time.Minute, Burst: 60}}
+		seq := uint64(0)
+		ask := func(n store.Node, want, least int64) store.Answer {
+			t.Helper()
+			seq++
+			as, err := m.Exchange(t.Context(), n, []store.Item{{Key: "k", Seq: seq, Limits: limits, Version: 1, Want: want, Least: least}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return as[0]
+		}
+		for ask("small", 30, 1).Granted > 0 {
+		}
+		start, small, next := time.Now(), int64(0), time.Duration(0)
+		for time.Since(start) < 90*time.Second { // 40 s until it has a turn, and 40 s until there is enough
+			if time.Since(start) >= next {
+				a := ask("large", 40, 40)
+				if a.Granted > 0 {
+					return
+				}
+				next = time.Since(start) + min(a.RetryAfter, 3*m.TTL()/4)
+			}
+			small += ask("small", 1, 1).Granted
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Errorf("it has nothing in a minute and a half, beside %d", small)
+	})
+}

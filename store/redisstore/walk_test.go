@@ -53,6 +53,9 @@ func walk(r *rand.Rand, l store.Limit, length int) []step {
 		if one(8) && it.Want > 0 {
 			it.Least = 1 + r.Int64N(it.Want)
 		}
+		if last := lasts[i]; last.Least > 1 && one(2) { // it still needs that
+			it.Want, it.Least = last.Want, last.Least
+		}
 		if one(4) {
 			it.Returned = few()
 		}

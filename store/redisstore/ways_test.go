@@ -284,6 +284,7 @@ func TestWaysThatDifferAreFoundOut(t *testing.T) {
 		{"forgets what others were told", "promises[#promises + 1] = g", "", true},
 		{"has who comes early come last", "		place = told - 1\n", "		place = TOP\n", true},
 		{"has who comes in vain come last", "		place = enough(least, 0)\n", "		place = TOP\n", true},
+		{"puts off for each word a turn at a Bucket", "if told > now and least > 1 and kind == BUCKET then n[TOLD] = min(n[TOLD], told) end", "", true},
 		{"forgets a turn at a Bucket", "if b >= TURNS and g + WAY > now then", "if false then", true},
 		{"is short in a turn at a Bucket", "or keeping > 0 or n[WANTS] >= TURNS then", "then", false},
 		{"forgets nodes late", "if a > now then", "if a > now - 1000 then", true},

@@ -84,6 +84,7 @@ local function grant()
 	local chunk, kind, till = ceil((avail + sum) / active) - n[GOT], limits[1][KIND] -- its fair part
 	if refused then
 		n[TOLD] = comeagain(least, told)
+		if told > now and least > 1 and kind == BUCKET then n[TOLD] = min(n[TOLD], told) end
 		answer.again = n[TOLD]
 		if least > 1 and short and keeping == 0 and told ~= 0 and (turn or told <= now) and holds(least) and chunk > 0 then
 			n[WANTS] = TURNS + least
