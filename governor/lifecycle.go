@@ -34,7 +34,8 @@ type lifecycle struct {
 // When ctx ends first, Shutdown does what Close does and returns the cause of
 // ctx's end, or a *ForcedError that matches it. It may be called again, from
 // anywhere; inside a closure of the same governor it would wait for that
-// closure, and returns ErrReentrant when ctx is the closure's.
+// closure, and returns ErrReentrant when ctx is the closure's, also while something is held
+// of it.
 func (c *core) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext

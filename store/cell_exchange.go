@@ -212,10 +212,14 @@ func (c *cell) rest(now int64) {
 func (c *cell) alone(now int64, err error) (after []func()) {
 	c.failed(now, err)
 	c.rest(now)
+	was := c.refused
 	if c.refused = isOfItem(err); c.refused {
 		c.need = 0 // who still waits asks again by himself
 	}
 	if c.lost {
+		if c.refused && !was { // he did not, as long as it was lost for something else
+			return c.wake()
+		}
 		return nil
 	}
 	c.lost = true

@@ -61,8 +61,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		if c.adrift() {
 			return time.Duration(c.probeEnds - t)
 		}
-		c.unsure = true
-		return limiter.Unsure
+		return c.untilWoken(t)
 	}
 	if n >= c.need || c.neededAt < c.gotAt { // for that nobody has come back since permits did
 		c.need, c.neededAt = n, t
@@ -89,6 +88,19 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		return min(own, time.Duration(c.retryAt-t))
 	case !frozen && own < limiter.Unsure:
 		return own
+	}
+	return c.untilWoken(t)
+}
+
+// untilWoken is what he is told who is woken when the store has said more; but where nothing
+// may come of it that would wake him: a key that was refused is asked for by nobody else, and
+// one for which a lost store was not asked goes by Outage when that was so for long enough.
+func (c *cell) untilWoken(t int64) time.Duration {
+	switch s := c.s; {
+	case c.refused:
+		return s.cfg.Interval
+	case s.lost && !c.cutOff():
+		return max(1, time.Duration(s.allLost-t))
 	}
 	c.unsure = true
 	return limiter.Unsure

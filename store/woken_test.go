@@ -1,0 +1,178 @@
+package store_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flyball-go/flyball/store"
+	"github.com/flyball-go/flyball/throttle"
+)
+
+// perKey is a Store that does not execute some items, each by itself.
+type perKey struct {
+	store.Store
+	fails func(key string) error
+}
+
+func (p perKey) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	as := make([]store.Answer, len(items))
+	for i, it := range items {
+		if err := p.fails(it.Key); err != nil {
+			as[i] = store.Answer{Node: node, Key: it.Key, Seq: it.Seq, Err: err}
+			continue
+		}
+		one, err := p.Store.Exchange(ctx, node, items[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		as[i] = one[0]
+	}
+	return as, nil
+}
+
+// patient returns what claims a permit of key as a governor does: it asks again when it is
+// woken, or when it was told to, and not before. It returns how long that took, and whether
+// there was one.
+func patient(sh *store.Share, key string) func(most time.Duration) (time.Duration, bool) {
+	woken := make(chan struct{}, 1)
+	sh.OnChange(func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	})
+	return func(most time.Duration) (time.Duration, bool) {
+		start := time.Now()
+		for time.Since(start) < most {
+			wait := sh.Claim(time.Now(), key, 1)
+			if wait == 0 {
+				return time.Since(start), true
+			}
+			select {
+			case <-woken:
+			case <-time.After(min(wait, most)):
+			}
+		}
+		return time.Since(start), false
+	}
+}
+
+// Of a key that did not answer, and then was refused for want of room, who waits hears when
+// there is room.
+func TestWhoWaitsHearsOfRoomThatComesAfterALoss(t *testing.T) {
+	for _, first := range []error{errNetwork, store.ErrTooMany} {
+		t.Run(first.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				s := syncer(t, store.SyncerConfig{Store: perKey{memory(t), func(string) error {
+					switch d := time.Since(start); {
+					case d < 3*time.Second:
+						return first
+					case d < 20*time.Second:
+						return store.ErrTooMany
+					}
+					return nil
+				}}})
+				defer s.Close()
+				claim := patient(perTenant(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Second}), "x")
+				if d, ok := claim(time.Hour); !ok || d > 25*time.Second {
+					t.Errorf("%v after %v, with room after 20s", ok, d)
+				}
+			})
+		})
+	}
+}
+
+// cooled is a Share of a store through which another process has told of a pause.
+func cooled(t *testing.T, m *store.Memory, s *store.Syncer, l store.Limit, pause time.Duration) (claim func(time.Duration) (time.Duration, bool)) {
+	t.Helper()
+	sh := share(t, s, l)
+	other := syncer(t, store.SyncerConfig{Store: m})
+	t.Cleanup(func() { other.Close() })
+	g := quiet(t, "acme")
+	t.Cleanup(func() { g.Close() })
+	t.Cleanup(other.Join(g))
+	claim = patient(sh, "")
+	if _, ok := claim(time.Minute); !ok {
+		t.Fatal("there is no first permit")
+	}
+	sh.Settle(time.Now(), "", 1, 1)
+	if pause > 0 {
+		g.Learn(throttle.Signal{Delay: pause})
+		time.Sleep(100 * time.Millisecond)
+		if sh.Wait(time.Now(), "", 1) == 0 {
+			t.Fatal("nothing is heard of the pause")
+		}
+	}
+	return claim
+}
+
+// A key that is refused in a cooldown is asked for again, however long that goes on.
+func TestWhoWaitsInACooldownHearsOfRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const away = 20 * time.Minute // longer than what is not asked for is known
+		m := memory(t)
+		var full atomic.Bool
+		s := syncer(t, store.SyncerConfig{Store: perKey{m, func(string) error {
+			if full.Load() {
+				return store.ErrTooMany
+			}
+			return nil
+		}}})
+		defer s.Close()
+		claim := cooled(t, m, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Second}, 10*time.Second)
+		full.Store(true)
+		time.AfterFunc(away, func() { full.Store(false) })
+		if d, ok := claim(3 * time.Hour); !ok || d > away+10*time.Second {
+			t.Errorf("%v after %v, with room after %v", ok, d, away)
+		}
+	})
+}
+
+// hanging refuses a batch of bad alone, and answers nothing else, from some time on.
+type hanging struct {
+	store.Store
+	now atomic.Bool
+	bad string
+}
+
+func (h *hanging) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	if !h.now.Load() {
+		return h.Store.Exchange(ctx, node, items)
+	}
+	if len(items) == 1 && items[0].Key == h.bad {
+		return nil, errNetwork
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Of a store that is lost, as another key's exchange has said, nobody waits for more than an
+// Interval where calls go on without it: also after a cooldown.
+func TestALostStoreHoldsNobodyUpForItsTimeouts(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"in quiet": 0, "after a cooldown": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := memory(t)
+				h := &hanging{Store: m, bad: store.KeyFor("bad", throttle.Scope{}.String())}
+				s := syncer(t, store.SyncerConfig{Store: h, Outage: store.Open})
+				defer s.Close()
+				bad, err := s.Share(store.ShareConfig{Name: "bad", Limits: []store.Limit{{Kind: store.Window, Quota: 10, Per: time.Second}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				claim := cooled(t, m, s, store.Limit{Kind: store.Window, Quota: 1, Per: 100 * time.Second}, pause)
+				time.Sleep(pause)
+				h.now.Store(true)
+				bad.Wait(time.Now(), "", 1)
+				time.Sleep(60 * time.Millisecond)
+				if d, ok := claim(time.Minute); !ok || d > time.Second { // an Interval
+					t.Errorf("%v after %v", ok, d)
+				}
+			})
+		})
+	}
+}
