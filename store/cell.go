@@ -45,6 +45,7 @@ type cell struct {
 	neededAt int64     // when somebody said so last; others may have asked for less since
 	retryAt  int64     // before, the store has none
 	lacks    int64     // so many at once, that is; 0: of any number
+	lacksTo  int64     // before, as many as lacks are not asked for, while it is for fewer
 	last     int64     // how many were granted last
 	gotAt    int64     // when
 	low      int64     // with so few left, more are fetched
@@ -198,7 +199,7 @@ func (c *cell) step() int64 {
 // left reports whether nobody has come for so long that what runs, and the return after
 // a cooldown, are nobody's here.
 func (c *cell) left(now int64) bool {
-	return c.member == nil && c.slots == nil && c.need == 0 && c.credit == 0 && c.debt == 0 &&
+	return c.member == nil && c.slots == nil && c.need == 0 && !c.unsure && c.credit == 0 && c.debt == 0 &&
 		now-c.asked >= int64(15*time.Minute) && (c.probe == ProbeOver || now >= c.probeEnds)
 }
 

@@ -288,7 +288,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	} else if it.Want > 0 {
 		c.last = 0
 	}
-	c.retryAt, c.lacks = 0, 0
+	c.retryAt, c.lacks, c.lacksTo = 0, 0, 0
 	if a.Granted == 0 && it.Want > 0 && a.Probe == ProbeOver && !slices.ContainsFunc(c.quota, func(l Limit) bool { return l.Kind == Bucket }) {
 		// Of a Bucket the store saves for them, and says when half of a Burst is there: who needs
 		// less waits for that, too, also behind a large call that has gone since.

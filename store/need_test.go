@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,6 +158,54 @@ func TestASmallNeedAfterALargeOneIsHeard(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// An owner that asks for little and for much of a window that is used up, each time it is
+// woken, does not have the store asked for the one and the other in turn without a pause.
+func TestNeedsThatDifferAreNotAskedForInTurn(t *testing.T) {
+	for _, needs := range [][]int{{1, 8}, {8, 1}, {1, 2, 3, 4, 5, 6, 7, 8}} {
+		synctest.Test(t, func(t *testing.T) {
+			m := memory(t)
+			var exchanges atomic.Int64
+			s := syncer(t, store.SyncerConfig{Store: &faulty{Store: m, count: &exchanges, delay: func() time.Duration { return 2 * time.Millisecond }}})
+			defer s.Close()
+			l := store.Limit{Kind: store.Window, Quota: 10, Per: 10 * time.Minute}
+			sh := share(t, s, l)
+			woken := make(chan struct{}, 1)
+			sh.OnChange(func() {
+				select {
+				case woken <- struct{}{}:
+				default:
+				}
+			})
+			other := syncer(t, store.SyncerConfig{Store: m})
+			defer other.Close()
+			use := share(t, other, l)
+			for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
+				use.Claim(time.Now(), "", 1)
+			}
+			exchanges.Store(0)
+			asks := 0
+			for start := time.Now(); time.Since(start) < 20*time.Second; {
+				next := 20 * time.Second
+				for _, n := range needs {
+					asks++
+					if wait := sh.Wait(time.Now(), "", n); wait == 0 {
+						t.Fatal("there is more than the quota")
+					} else {
+						next = min(next, wait)
+					}
+				}
+				select {
+				case <-woken:
+				case <-time.After(next):
+				}
+			}
+			if n := exchanges.Load(); n > 20 || asks > 20*len(needs) {
+				t.Errorf("%d: %d exchanges, and it was asked %d times, in 20 s", needs, n, asks)
+			}
 		})
 	}
 }

@@ -73,6 +73,7 @@ func (c *cell) owners() *owners {
 
 // wake returns what tells the owners of c to ask again.
 func (c *cell) wake() (after []func()) {
+	c.unsure = false
 	if os := c.owners(); os != nil {
 		after = os.wake()
 	}

@@ -63,11 +63,16 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		}
 		return c.untilWoken(t)
 	}
+	if !frozen && knows && c.retryAt <= t && c.lacksTo > t && int64(n)-c.credit >= c.lacks && int64(c.need) < c.lacks && c.need > 0 {
+		c.waits = sh.refs > 1 // who needs fewer is asked for first: of these the store has said when
+		c.pace.waits(t)
+		return min(own, time.Duration(c.lacksTo-t))
+	}
 	if n >= c.need || c.neededAt < c.gotAt { // for that nobody has come back since permits did
 		c.need, c.neededAt = n, t
 	}
 	if c.retryAt > t && int64(n)-c.credit < c.lacks { // the store has not been asked for so few
-		c.need, c.neededAt, c.retryAt = n, t, 0
+		c.need, c.neededAt, c.lacksTo, c.retryAt = n, t, c.retryAt, 0
 	}
 	c.waits = sh.refs > 1
 	c.pace.waits(t)

@@ -176,3 +176,45 @@ func TestALostStoreHoldsNobodyUpForItsTimeouts(t *testing.T) {
 		})
 	}
 }
+
+// garbled answers nonsense while it is bad.
+type garbled struct {
+	store.Store
+	bad atomic.Bool
+}
+
+func (g *garbled) Exchange(ctx context.Context, node store.Node, items []store.Item) ([]store.Answer, error) {
+	if !g.bad.Load() {
+		return g.Store.Exchange(ctx, node, items)
+	}
+	as := make([]store.Answer, len(items))
+	for i, it := range items {
+		as[i] = store.Answer{Node: node, Key: it.Key, Seq: it.Seq}
+	}
+	return as, nil
+}
+
+// Whoever waits for another process's probe is not forgotten, however long the store talks
+// nonsense meanwhile.
+func TestWhoWaitsForAnothersProbeHearsWhenTheStoreIsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const away = 20 * time.Minute
+		m := memory(t)
+		g := &garbled{Store: m}
+		s := syncer(t, store.SyncerConfig{Store: g})
+		defer s.Close()
+		l := store.Limit{Kind: store.Window, Quota: 10, Per: time.Second}
+		claim := cooled(t, m, s, l, time.Second)
+		prober := syncer(t, store.SyncerConfig{Store: m})
+		defer prober.Close()
+		if _, ok := patient(share(t, prober, l), "")(time.Minute); !ok {
+			t.Fatal("nobody has the probe")
+		}
+		claim(time.Second) // hears of that
+		g.bad.Store(true)
+		time.AfterFunc(away, func() { g.bad.Store(false) })
+		if d, ok := claim(3 * time.Hour); !ok || d > away+10*time.Second {
+			t.Errorf("%v after %v, with a store that is well after %v", ok, d, away)
+		}
+	})
+}
