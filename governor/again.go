@@ -112,7 +112,7 @@ func (c *core) poll(a *attempt) fate {
 	h.running += time.Duration(c.now() - a.began)
 	h.polls++
 	h.attempts, h.limited, h.probes, h.failed, h.opens = 0, 0, 0, 0, 0
-	h.prev, h.aside, h.yields = 0, false, h.polls%pollsAhead == 0
+	h.prev, h.polled, h.aside, h.yields = 0, true, false, h.polls%pollsAhead == 0
 	h.sent, h.err = true, a.out.err
 	c.count.again.Add(1)
 	c.emit(event.Event{Kind: event.Again, Request: a.r.seq, Attempt: a.n, Delay: a.ails().pause})

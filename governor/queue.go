@@ -335,8 +335,8 @@ func (c *core) rejoin(r *request, now int64) {
 		c.minding-- // join minds it again
 	}
 	r.setState(Queued)
-	if r.hist != nil && r.hist.polling() {
-		r.enqueued = now // the time before is what it asked for
+	if r.hist != nil && r.hist.polled {
+		r.hist.polled, r.enqueued = false, now // the time before is what it asked for
 	}
 	if r.hist != nil && r.hist.aside {
 		r.hist.aside, r.hist.order = false, 2*c.door.newest()

@@ -180,6 +180,7 @@ type history struct {
 	// bell is that of the worker of the last attempt, which waits under KeepConn.
 	bell chan struct{}
 
+	polled bool   // it waits for what its last attempt asked for by Again
 	aside  bool   // it is to be put behind the others of its lane
 	yields bool   // behind the first of those that have not been begun, or of all if there is none
 	order  uint64 // its place there, as if it had been submitted then; 0: when it was
@@ -187,9 +188,6 @@ type history struct {
 
 // begun reports whether an attempt was made.
 func (h *history) begun() bool { return h.attempts > 0 || h.polls > 0 }
-
-// polling reports whether the last attempt asked by Again for the next.
-func (h *history) polling() bool { return h.polls > 0 && h.attempts+h.opens == 0 }
 
 // When and Index are for lane.returned and lane.begun.
 func (h *history) When() int64   { return int64(h.r.order()) }
