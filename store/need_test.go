@@ -11,6 +11,7 @@ import (
 	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/store"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // What is left is for whoever needs no more, though another call waits, or has waited, that
@@ -208,4 +209,53 @@ func TestNeedsThatDifferAreNotAskedForInTurn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A small call that comes while the store is asked for a large one has what there is, also
+// where the larger is refused for a moment only, again and again.
+func TestASmallNeedHearsThatALargeOneIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const per = 4 * time.Second
+		m := memory(t)
+		s := syncer(t, store.SyncerConfig{Store: &faulty{Store: m, delay: func() time.Duration { return 2 * time.Millisecond }}})
+		defer s.Close()
+		l := store.Limit{Kind: store.Window, Quota: 10, Per: per}
+		g, err := governor.New(governor.PlainConfig{Name: "acme", MaxWait: -1, Limits: []governor.Limit{{Limiter: share(t, s, l)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		call := governor.Func(func(context.Context) (int, error) { return 1, nil })
+		if _, err := governor.Do(t.Context(), g, "", call); err != nil {
+			t.Fatal(err)
+		}
+		seq := uint64(0)
+		use := func() { // what leaves too little for the large one
+			seq++
+			if _, err := m.Exchange(t.Context(), "other", []store.Item{{
+				Key: store.KeyFor("acme", throttle.Scope{}.String()), Seq: seq, Limits: []store.Limit{l}, Version: 1, Want: 3, Least: 3,
+			}}); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(per - time.Duration(time.Now().UnixNano())%per + time.Millisecond)
+		use()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() {
+			for ctx.Err() == nil {
+				time.Sleep(per)
+				use()
+			}
+		}()
+		governor.Submit(ctx, g.With(governor.Ask{Cost: 8}), "", call)
+		time.Sleep(time.Millisecond)
+		start := time.Now()
+		_, err = governor.Do(ctx, g.With(governor.Ask{Priority: 5}), "", call)
+		if d := time.Since(start); err != nil || d > per {
+			t.Errorf("it has nothing for %v (%v), with 7 of 10 permits there in each %v", d, err, per)
+		}
+		cancel()
+		time.Sleep(2 * per)
+	})
 }

@@ -63,7 +63,8 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		}
 		return c.untilWoken(t)
 	}
-	if !frozen && knows && c.retryAt <= t && c.lacksTo > t && int64(n)-c.credit >= c.lacks && int64(c.need) < c.lacks && c.need > 0 {
+	left, hearsay := c.hearsay(t)
+	if !hearsay && !frozen && knows && c.retryAt <= t && c.lacksTo > t && int64(n)-c.credit >= c.lacks && int64(c.need) < c.lacks && c.need > 0 {
 		c.waits = sh.refs > 1 // who needs fewer is asked for first: of these the store has said when
 		c.pace.waits(t)
 		return min(own, time.Duration(c.lacksTo-t))
@@ -77,10 +78,10 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	c.waits = sh.refs > 1
 	c.pace.waits(t)
 	s.plan(c, c.next(t))
-	if s.lost && !c.cutOff() {
+	if hearsay {
 		c.hinted = c.hinted || !c.busy // so that it is asked for him, too
 		s.plan(c, t)
-		own = min(own, time.Duration(s.allLost-t))
+		own = min(own, left)
 	}
 	if c.refused {
 		own = min(own, s.cfg.Interval) // its need is forgotten when it is refused again
@@ -101,14 +102,23 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 // may come of it that would wake him: a key that was refused is asked for by nobody else, and
 // one for which a lost store was not asked goes by Outage when that was so for long enough.
 func (c *cell) untilWoken(t int64) time.Duration {
-	switch s := c.s; {
-	case c.refused:
-		return s.cfg.Interval
-	case s.lost && !c.cutOff():
-		return max(1, time.Duration(s.allLost-t))
+	if c.refused {
+		return c.s.cfg.Interval
+	}
+	if left, hearsay := c.hearsay(t); hearsay {
+		return left
 	}
 	c.unsure = true
 	return limiter.Unsure
+}
+
+// hearsay reports whether it was said of other keys alone that the store is lost, and how long
+// it is until c goes by that, too. Who is closed asks nobody, and goes by nothing.
+func (c *cell) hearsay(t int64) (left time.Duration, yes bool) {
+	if s := c.s; s.lost && !s.closed && !c.cutOff() {
+		return max(1, time.Duration(s.allLost-t)), true
+	}
+	return 0, false
 }
 
 // pass is how a permit may pass that was not granted.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
 )
@@ -215,6 +216,80 @@ func TestWhoWaitsForAnothersProbeHearsWhenTheStoreIsWell(t *testing.T) {
 		time.AfterFunc(away, func() { g.bad.Store(false) })
 		if d, ok := claim(3 * time.Hour); !ok || d > away+10*time.Second {
 			t.Errorf("%v after %v, with a store that is well after %v", ok, d, away)
+		}
+	})
+}
+
+// Nor does a Syncer that is closed meanwhile let anything pass, or have anybody ask without
+// a pause.
+func TestAClosedSyncerOfALostStoreLetsNothingPass(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"in quiet": 0, "after a cooldown": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := memory(t)
+				h := &hanging{Store: m}
+				s := syncer(t, store.SyncerConfig{Store: h})
+				l := store.Limit{Kind: store.Window, Quota: 1, Per: time.Hour}
+				claim := cooled(t, m, s, l, pause)
+				sh := share(t, s, l)
+				h.now.Store(true)
+				claim(20 * time.Second) // which is lost by then
+				s.Close()
+				for range 3 {
+					if wait := sh.Claim(time.Now(), "", 1); wait < time.Second {
+						t.Errorf("closed, it says %v of what is used up", wait)
+					}
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
+}
+
+// A large need, too, that was refused for long, while it is asked for a smaller one.
+func TestALargeNeedHearsOfALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory(t)
+		h := &hanging{Store: m, bad: store.KeyFor("bad", throttle.Scope{}.String())}
+		s := syncer(t, store.SyncerConfig{Store: h, Outage: store.Open})
+		defer s.Close()
+		l := store.Limit{Kind: store.Window, Quota: 10, Per: 10 * time.Minute}
+		bad, err := s.Share(store.ShareConfig{Name: "bad", Limits: []store.Limit{l}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		large, small := share(t, s, l), share(t, s, l)
+		other := syncer(t, store.SyncerConfig{Store: m})
+		defer other.Close()
+		use := patient(share(t, other, l), "")
+		for range 10 {
+			use(time.Minute)
+		}
+		large.Wait(time.Now(), "", 8)
+		time.Sleep(100 * time.Millisecond)
+		if wait := large.Wait(time.Now(), "", 8); wait < time.Minute || wait == limiter.Unsure {
+			t.Fatalf("it is refused for %v", wait)
+		}
+		woken := make(chan struct{}, 1)
+		large.OnChange(func() {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+		})
+		h.now.Store(true)
+		bad.Wait(time.Now(), "", 1)
+		time.Sleep(time.Millisecond)
+		small.Wait(time.Now(), "", 1)
+		start := time.Now()
+		for wait := large.Wait(start, "", 8); wait > 0; wait = large.Wait(time.Now(), "", 8) {
+			select {
+			case <-woken:
+			case <-time.After(wait):
+			}
+		}
+		if d := time.Since(start); d > 1100*time.Millisecond { // an Interval after it was lost
+			t.Errorf("it passes after %v", d)
 		}
 	})
 }
