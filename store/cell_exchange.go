@@ -297,8 +297,8 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	if a.RetryAfter > 0 || a.Granted == 0 && it.Want > 0 {
 		c.retryAt = now + max(int64(a.RetryAfter), leastPause)
 	}
-	if c.unsure && (int64(a.RetryAfter) > idle || a.RetryAfter > 0 && a.Granted == 0 && it.Least > 1) {
-		c.asksAgain() // so that he knows when, and it may be forgotten; or has fewer asked for
+	if c.unsure && (int64(a.RetryAfter) > idle || a.RetryAfter > 0 && a.Granted == 0 && (it.Least > 1 || len(c.own) > 0)) {
+		c.asksAgain() // so that he knows when, and it may be forgotten; or has fewer asked for, or goes by a part
 	}
 	if c.slots != nil {
 		// SetMax may have made it fewer since the item was sent.

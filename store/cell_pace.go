@@ -156,7 +156,7 @@ func (c *cell) upToDate(now int64) bool {
 func (c *cell) speaks(now int64) bool {
 	c.drop(now)
 	switch {
-	case c.pending != nil, c.hinted, c.passed, c.slots != nil, c.frozen(now), c.debt > 0, !c.told, !c.knows():
+	case c.pending != nil, c.lost, c.hinted, c.passed, c.slots != nil, c.frozen(now), c.debt > 0, !c.told, !c.knows():
 		return true
 	case c.member != nil && (c.member.toSay() || !c.upToDate(now)):
 		return true

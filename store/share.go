@@ -107,7 +107,12 @@ func (s *Syncer) Share(cfg ShareConfig) (*Share, error) {
 		if sh.version > old.version {
 			old.version, old.asked, old.limits, old.own, old.warned = sh.version, sh.asked, sh.limits, sh.own, false
 			for _, c := range old.keys {
+				if len(c.quota) == 0 { // it would go by none until the store has heard of them
+					c.quota = old.limits
+				}
 				c.part(time.Now())
+				c.hinted = true
+				s.plan(c, s.now())
 			}
 		}
 	}
@@ -249,7 +254,9 @@ func (s *Syncer) cell(key string) *cell {
 
 // forget drops a cell that nobody uses.
 func (s *Syncer) forget(c *cell) {
-	delete(s.cells, c.key)
+	if s.cells[c.key] == c {
+		delete(s.cells, c.key)
+	}
 	s.due.remove(c)
 	if c.share != nil && c.share.keys[c.name] == c {
 		delete(c.share.keys, c.name)

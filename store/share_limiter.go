@@ -92,7 +92,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	case !knows:
 	case !frozen && c.retryAt > t:
 		return min(own, time.Duration(c.retryAt-t))
-	case !frozen && own < limiter.Unsure:
+	case !frozen && own < limiter.Unsure && (hearsay || c.cutOff()): // else the store may have some before
 		return own
 	}
 	return c.untilWoken(t)

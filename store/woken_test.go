@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flyball-go/flyball/governor"
 	"github.com/flyball-go/flyball/limiter"
 	"github.com/flyball-go/flyball/store"
 	"github.com/flyball-go/flyball/throttle"
@@ -290,6 +291,92 @@ func TestALargeNeedHearsOfALoss(t *testing.T) {
 		}
 		if d := time.Since(start); d > 1100*time.Millisecond { // an Interval after it was lost
 			t.Errorf("it passes after %v", d)
+		}
+	})
+}
+
+// A key that was refused, and passes by Outage Open, is asked for each Interval: no more pass
+// when there is room.
+func TestARefusedKeyThatPassesIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		full.Store(true)
+		s := syncer(t, store.SyncerConfig{Outage: store.Open, Store: perKey{memory(t), func(string) error {
+			if full.Load() {
+				return store.ErrTooMany
+			}
+			return nil
+		}}})
+		defer s.Close()
+		sh := perTenant(t, s, store.Limit{Kind: store.Window, Quota: 5, Per: time.Hour})
+		calls := func(d time.Duration) (n int) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				if now := time.Now(); sh.Claim(now, "x", 1) == 0 {
+					sh.SettleAt(now, now, "x", 1, 1)
+					n++
+				}
+			}
+			return n
+		}
+		if n := calls(2 * time.Second); n == 0 {
+			t.Fatal("nothing passes")
+		}
+		full.Store(false)
+		calls(1100 * time.Millisecond) // an Interval
+		if n := calls(time.Minute); n > 5 {
+			t.Errorf("%d calls of 5 an hour, when there is room", n)
+		}
+	})
+}
+
+// The first limit of a name holds from the moment at which it is told.
+func TestLimitsHoldAtOnceWhereThereWereNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t)})
+		defer s.Close()
+		sh, err := s.Share(store.ShareConfig{Name: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := patient(sh, "")(time.Minute); !ok {
+			t.Fatal("nothing passes without limits")
+		}
+		time.Sleep(5 * time.Second)
+		if _, err := s.Share(store.ShareConfig{Name: "acme", Version: 2, Limits: []store.Limit{{Kind: store.Window, Quota: 5, Per: time.Hour}}}); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for range 6000 {
+			if now := time.Now(); sh.Claim(now, "", 1) == 0 {
+				n++
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n != 5 {
+			t.Errorf("%d calls in a minute, of 5 an hour", n)
+		}
+	})
+}
+
+// By SafeShare, too, a call that has a latest start waits for what the store says: when it
+// may have its own part is no earliest time.
+func TestACallWithADeadlineWaitsForTheStoreBySafeShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t), Outage: store.SafeShare, Nodes: 2})
+		defer s.Close()
+		g, err := governor.New(governor.PlainConfig{
+			Name: "acme", Store: s, Limits: []governor.Limit{{Quota: limiter.QuotaConfig{Limit: 100, Per: time.Minute}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		time.Sleep(3 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		start := time.Now()
+		if _, err := governor.Do(ctx, g, "", governor.Func(func(context.Context) (int, error) { return 1, nil })); err != nil {
+			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 	})
 }
