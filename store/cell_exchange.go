@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -122,111 +121,6 @@ func (c *cell) wish(it *Item, now int64) {
 	}
 }
 
-// frozen reports whether a cooldown, or what follows it, keeps permits from being
-// used. Without the store nobody hands out a probe: a governor makes its own.
-func (c *cell) frozen(now int64) bool {
-	switch {
-	case c.probe == ProbeOver:
-		return false
-	case now >= c.probeEnds:
-		return !c.adrift()
-	case c.probe == ProbeYours:
-		return c.probing || c.probeEnds-now < c.s.probePatience() // then another's would begin beside it
-	}
-	return true
-}
-
-// adrift reports whether the store does not answer and calls pass nevertheless, as far
-// as Outage lets them.
-func (c *cell) adrift() bool { return c.cutOff() && c.s.cfg.Outage != Closed }
-
-// cutOff reports whether the store does not answer. Who is closed does not ask it. That it is
-// lost a part of it may have said, of other keys: who had an answer from it before is asked
-// for himself first, for an Interval.
-func (c *cell) cutOff() bool {
-	s := c.s
-	return !s.closed && (c.lost || s.lost && (c.missed > 0 || c.epoch == "" || s.now() >= s.allLost))
-}
-
-// probes reports whether a call is under way that is the probe of all processes.
-func (c *cell) probes() bool { return c.probing && c.probe == ProbeYours }
-
-// probePatience is how long the store's probe may run before the others go on: as
-// governor.Config.ProbePatience has it, and well before the store takes it for lost.
-func (s *Syncer) probePatience() int64 {
-	return int64(min(5*time.Second, s.cfg.Store.TTL()/2))
-}
-
-// failed is what follows an exchange without an answer. The item is sent again, by
-// the same number, since it may have been executed; but not what was refused, which was
-// not, nor what was answered with nonsense, which a repetition is as well: what it was to
-// say the next one says.
-func (c *cell) failed(now int64, err error) {
-	c.fresh = -1
-	if isOfItem(err) || errors.Is(err, errNonsense) {
-		c.unsaid(now)
-	}
-}
-
-// misses is what follows an exchange without an answer, whose last try was at tried, and reports
-// whether it says anything of the store as a whole. It does not if the store has answered what
-// was sent after such a try, or after that of the first of c's exchanges in a row that had no
-// answer: then it is there, and does not answer about c.
-func (c *cell) misses(now, tried int64, err error) (whole bool, after []func()) {
-	first := c.missed == 0
-	if first {
-		c.missed = max(1, tried)
-	}
-	if c.s.answered > c.missed {
-		return false, c.alone(now, err)
-	}
-	if first && c.s.lost { // which was said of others, until now
-		after = c.wake()
-	}
-	c.failed(now, err)
-	return true, after
-}
-
-// unsaid takes back what the pending item was to say, which nobody has heard, but for a
-// try whose answer was lost, or nonsense: to say it twice is on the safe side. Permits that it
-// was to return are not to be used, nor returned once more; they come back with their
-// window, or lease.
-func (c *cell) unsaid(now int64) {
-	it := c.pending
-	c.pending = nil
-	c.debt += it.Debt
-	c.passed = c.passed || it.Probe == ProbePassed
-	if c.member != nil {
-		c.member.unsaid(it, c.begunAt)
-	}
-	c.rest(now)
-}
-
-// rest has c not exchanged for a while.
-func (c *cell) rest(now int64) {
-	c.pause = now + int64(c.s.cfg.Interval/2) + rand.Int64N(int64(c.s.cfg.Interval/2))
-}
-
-// alone is what follows an exchange that failed for c, and need not for others: as if
-// the store were lost for this key.
-func (c *cell) alone(now int64, err error) (after []func()) {
-	c.failed(now, err)
-	c.rest(now)
-	was := c.refused
-	if c.refused = isOfItem(err); c.refused {
-		c.need = 0 // who still waits asks again by himself
-	}
-	if c.lost {
-		if c.refused && !was { // he did not, as long as it was lost for something else
-			return c.wake()
-		}
-		return nil
-	}
-	c.lost = true
-	c.s.tell(event.StoreLost, c.governs(), c.s.cfg.Outage.String()+" for "+c.key, err)
-	return c.wake()
-}
-
 // answered takes an answer to it, which was sent at sent, by steady at sentAt.
 func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []func()) {
 	c.pause, c.missed, c.refused = 0, 0, false
@@ -332,39 +226,6 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		after = append(after, c.wake()...)
 	}
 	return after
-}
-
-// returns takes how far the return after a cooldown is.
-func (c *cell) returns(a *Answer, sent, now int64) {
-	if a.Probe == ProbeCooling && c.probe != ProbeCooling {
-		c.cools(0)
-	}
-	if a.Probe != c.probe && (a.Probe == ProbeOther || a.Probe == ProbeOpen) {
-		if c.probe == ProbeYours && !c.probing {
-			c.leaves = now + int64(c.s.cfg.Interval)/2 // others hear of it a while later
-		}
-		c.asksAgain()
-	}
-	if c.probe = a.Probe; c.probe != ProbeYours {
-		c.probing = false
-	}
-	c.probeEnds = sent + int64(a.ProbeFor)
-	if c.probe == ProbeCooling || c.probe == ProbeOther {
-		c.probeEnds = now + int64(a.ProbeFor) // who waits for it counts from when he heard
-	}
-}
-
-// cools notes that the host cools until then.
-func (c *cell) cools(until int64) {
-	c.probe, c.probeEnds, c.probing = ProbeCooling, until, false
-	c.asksAgain()
-}
-
-// asksAgain has who waits for permits hear for how long, and ask again: the next probe is for
-// nobody who has gone meanwhile.
-func (c *cell) asksAgain() {
-	c.need, c.unsure = 0, false
-	c.stir()
 }
 
 // spoils is what follows a grant that had ended when it came; what logs, once, that

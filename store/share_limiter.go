@@ -112,15 +112,6 @@ func (c *cell) untilWoken(t int64) time.Duration {
 	return limiter.Unsure
 }
 
-// hearsay reports whether it was said of other keys alone that the store is lost, and how long
-// it is until c goes by that, too. Who is closed asks nobody, and goes by nothing.
-func (c *cell) hearsay(t int64) (left time.Duration, yes bool) {
-	if s := c.s; s.lost && !s.closed && !c.cutOff() {
-		return max(1, time.Duration(s.allLost-t)), true
-	}
-	return 0, false
-}
-
 // pass is how a permit may pass that was not granted.
 type pass uint8
 

@@ -91,6 +91,20 @@ func TestCostlyCallsOfABucketDoNotStarve(t *testing.T) {
 	}
 }
 
+// asker returns what asks m for permits of one key, as a node.
+func asker(t *testing.T, m *store.Memory, limits []store.Limit) func(n store.Node, want, least int64) store.Answer {
+	seq := uint64(0)
+	return func(n store.Node, want, least int64) store.Answer {
+		t.Helper()
+		seq++
+		as, err := m.Exchange(t.Context(), n, []store.Item{{Key: "k", Seq: seq, Limits: limits, Version: 1, Want: want, Least: least}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return as[0]
+	}
+}
+
 // Whom another limit keeps back has no turn: the others would leave what they can use. It
 // is the same whichever limit comes first.
 func TestATurnIsOfABucketAlone(t *testing.T) {
@@ -99,16 +113,7 @@ func TestATurnIsOfABucketAlone(t *testing.T) {
 	for _, limits := range [][]store.Limit{{bucket, window}, {window, bucket}} {
 		synctest.Test(t, func(t *testing.T) {
 			m := memory(t)
-			seq := uint64(0)
-			ask := func(n store.Node, want, least int64) store.Answer {
-				t.Helper()
-				seq++
-				as, err := m.Exchange(t.Context(), n, []store.Item{{Key: "k", Seq: seq, Limits: limits, Version: 1, Want: want, Least: least}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return as[0]
-			}
+			ask := asker(t, m, limits)
 			take := func(most int64) (sum int64) {
 				for range 100 {
 					for _, n := range []store.Node{"a", "b"} {
@@ -177,16 +182,7 @@ func TestATurnComesHoweverLongItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory(t)
 		limits := []store.Limit{{Kind: store.Bucket, Quota: 120, Per: time.Minute, Burst: 60}}
-		seq := uint64(0)
-		ask := func(n store.Node, want, least int64) store.Answer {
-			t.Helper()
-			seq++
-			as, err := m.Exchange(t.Context(), n, []store.Item{{Key: "k", Seq: seq, Limits: limits, Version: 1, Want: want, Least: least}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return as[0]
-		}
+		ask := asker(t, m, limits)
 		for ask("small", 30, 1).Granted > 0 {
 		}
 		start, small, next := time.Now(), int64(0), time.Duration(0)
