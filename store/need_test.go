@@ -259,3 +259,35 @@ func TestASmallNeedHearsThatALargeOneIsRefused(t *testing.T) {
 		time.Sleep(2 * per)
 	})
 }
+
+// What somebody waits for nobody is asked for when he has closed his Share: of the others each
+// asks anew.
+func TestAClosedShareNeedsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: &faulty{Store: memory(t), delay: func() time.Duration { return 10 * time.Millisecond }}})
+		defer s.Close()
+		l := store.Limit{Kind: store.Window, Quota: 10, Per: time.Hour}
+		first, second := share(t, s, l), share(t, s, l)
+		var woken atomic.Int64
+		second.OnChange(func() { woken.Add(1) })
+		for first.Claim(time.Now(), "", 10) != 0 {
+			time.Sleep(time.Millisecond)
+		}
+		first.Wait(time.Now(), "", 5)
+		second.Wait(time.Now(), "", 2)
+		woken.Store(0)
+		first.Close()
+		synctest.Wait()
+		if n := second.Needs(""); n != 0 || woken.Load() == 0 {
+			t.Errorf("%d permits are needed, the other owner was woken %d times", n, woken.Load())
+		}
+		second.Wait(time.Now(), "", 2)
+		if n := second.Needs(""); n != 2 {
+			t.Errorf("%d permits are needed, of 2", n)
+		}
+		second.Close()
+		if n := second.Needs(""); n != 0 {
+			t.Errorf("%d permits are needed by nobody", n)
+		}
+	})
+}

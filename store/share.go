@@ -129,6 +129,11 @@ func (sh *Share) Close() {
 	if sh.drop(&sh.owner); sh.refs == 0 && s.shares[sh.id] == sh.sharing {
 		delete(s.shares, sh.id) // what it holds goes back when it has been idle
 	}
+	for _, c := range sh.keys {
+		if c.need > 0 || c.unsure { // it may be of this one alone
+			c.asksAgain()
+		}
+	}
 }
 
 // divide divides the limits into what the store grants and what each process has. Of a
