@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +114,80 @@ func TestWhoHadNoRoomTakesNobodys(t *testing.T) {
 		}
 		if !call("a") {
 			t.Error("who has room in the engine has none here")
+		}
+	})
+}
+
+// Of a part of the store that does not answer, who has gone takes nobody's room, and who waits
+// has his when it does.
+func TestWhoWentWhileAPartIsAwayTakesNobodysRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Bool
+		dead := make(map[string]bool)
+		for i := range 4 {
+			dead[store.KeyFor("acme", throttle.Scope{Level: throttle.Tenant, Key: fmt.Sprint("away", i)}.String())] = true
+		}
+		call, end := callers(t, store.SyncerConfig{Store: perKey{memory(t), func(key string) error {
+			if dead[key] && !back.Load() {
+				return errNetwork
+			}
+			return nil
+		}}}, limiter.QuotaConfig{Limit: 10, Per: time.Second})
+		defer end()
+		waits := make(chan error, 1)
+		go func() { waits <- call("away0", 25*time.Hour) }()
+		for i := range 3 {
+			if err := call(fmt.Sprint("away", i+1), time.Second); err == nil {
+				t.Error("a part that is away answers")
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		for i := range 8 {
+			if err := call(fmt.Sprint("new", i), 10*time.Second); err != nil {
+				t.Errorf("new tenant %d: %v", i, err)
+			}
+		}
+		back.Store(true)
+		start := time.Now()
+		if err := <-waits; err != nil || time.Since(start) > 2*time.Second {
+			t.Errorf("who waited for the part, %v after it is back: %v", time.Since(start), err)
+		}
+	})
+}
+
+// Nor do keys of Slots, as long as the store is away.
+func TestWhoUsesNoSlotInAnOutageTakesNobodysRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{
+			Store: &faulty{Store: memory(t), fate: func() fate { return lost }}, Outage: store.Open, MaxKeys: 4,
+		})
+		defer s.Close()
+		l, err := s.Slots(store.SlotsConfig{Name: "acme", Per: throttle.Tenant, Max: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := func(key string) bool {
+			for range 100 {
+				if l.Claim(time.Now(), key, 1) == 0 {
+					return true
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			return false
+		}
+		if !claim("runs") {
+			t.Fatal("nothing passes")
+		}
+		for i := range 12 {
+			if key := fmt.Sprint(i); !claim(key) {
+				t.Errorf("there is no room for key %d", i)
+			} else {
+				l.Release(time.Now(), key, 1)
+			}
+			time.Sleep(time.Minute)
+		}
+		if !claim("runs") || claim("runs") {
+			t.Error("of what runs it is not known any more that it does")
 		}
 	})
 }

@@ -185,7 +185,7 @@ func (l Limit) spent(now time.Time) (limiter.Counter, error) {
 // cell returns that of key, nil when there is no room. The caller holds mu.
 func (sh *sharing) cell(key string, now time.Time) *cell {
 	c := sh.keys[key]
-	if c != nil || len(sh.keys) >= sh.s.cfg.MaxKeys && !sh.makeRoom() {
+	if c != nil || len(sh.keys) >= sh.s.cfg.MaxKeys && !sh.s.makeRoom(sh.keys) {
 		return c
 	}
 	c = sh.s.cell(KeyFor(sh.name, throttle.Scope{Level: sh.per, Key: key}.String()))
@@ -195,16 +195,21 @@ func (sh *sharing) cell(key string, now time.Time) *cell {
 	return c
 }
 
-// makeRoom forgets a key of which nothing is in use, and reports whether it has found one: among
-// a few, since it is asked for each call. The caller holds mu.
-func (sh *sharing) makeRoom() bool {
-	now, few := sh.s.now(), 16
-	for _, c := range sh.keys { // begins anywhere
+// makeRoom forgets one of keys of which nothing is in use, and reports whether it has found one:
+// among a few, since it is asked for each call. Who waits for its permits until he is woken, if
+// he has not gone, is woken, and asks again, before it is forgotten. The caller holds mu.
+func (s *Syncer) makeRoom(keys map[string]*cell) bool {
+	now, few := s.now(), 16
+	for _, c := range keys { // begins anywhere
 		if few--; few < 0 {
 			break
 		}
-		if c.spared(now) {
-			sh.s.forget(c)
+		switch {
+		case !c.spared(now):
+		case c.unsure:
+			c.asksAgain()
+		default:
+			s.forget(c)
 			return true
 		}
 	}
@@ -212,19 +217,26 @@ func (sh *sharing) makeRoom() bool {
 }
 
 // spared reports whether nothing is lost with c. Who waits for its permits, if he has not gone,
-// was told until when, or is woken when the store is back, and asks again. Nobody knows what
-// became of a pending item: what comes for the key after it has a larger Seq, so that it is
-// executed before that or not at all; a grant is charged and unused, and there is no exchange
-// under way that could bring it.
+// was told until when, and asks again. Nobody knows what became of a pending item: what comes
+// for the key after it has a larger Seq, so that it is executed before that or not at all; a
+// grant is charged and unused, and there is no exchange under way that could bring it. Slots
+// that the store still takes for used here, as it does when it does not answer, are free when
+// the next item for the key says so, or after its TTL.
 func (c *cell) spared(now int64) bool {
+	if c.busy || c.member != nil || now-c.asked < idle {
+		return false
+	}
+	if c.slots != nil {
+		c.prune(now)
+		return c.inUse == 0 && len(c.claims) == 0 && (c.held == 0 || c.cutOff())
+	}
 	if it := c.pending; it != nil && (it.Debt > 0 || it.Probe != ProbeNothing) {
 		return false
 	}
 	if s := c.s; s.cfg.Outage == SafeShare && (c.nodes > s.cfg.Nodes || len(c.own) < len(c.share.own)) {
 		return false // it knows why it has no part, which one that is new would not
 	}
-	return !c.busy && c.member == nil && c.slots == nil && c.credit == 0 && c.debt == 0 && c.open == 0 &&
-		!c.passed && !c.frozen(now) && now-c.asked >= idle && (!c.unsure || c.s.lost)
+	return c.credit == 0 && c.debt == 0 && c.open == 0 && !c.passed && !c.frozen(now)
 }
 
 // part gives c its part anew, or none if other limits are in force, from which the store

@@ -159,7 +159,7 @@ func (l *Slots) wait(key string, n int) time.Duration {
 	}
 	c := l.keys[key]
 	if c == nil {
-		if len(l.keys) >= s.cfg.MaxKeys {
+		if len(l.keys) >= s.cfg.MaxKeys && !s.makeRoom(l.keys) {
 			return s.cfg.Interval
 		}
 		c = s.cell(KeyFor(l.name, "slots", throttle.Scope{Level: l.per, Key: key}.String()))

@@ -84,9 +84,9 @@ type SyncerConfig struct {
 	Part  float64
 	Nodes int
 
-	// MaxKeys bounds the keys of each Share that are in use. For a further one a key is
-	// forgotten of which nothing is, but which has a caller who waits, or had one; else it
-	// has to wait. 0 means 100,000.
+	// MaxKeys bounds the keys of each Share, and of Slots, that are in use. For a further one
+	// a key is forgotten of which nothing is, but which has a caller who waits, or had one;
+	// else it has to wait. 0 means 100,000.
 	MaxKeys int
 
 	// Logger gets a record when the store is lost and when it is back; when a store
@@ -98,7 +98,9 @@ type SyncerConfig struct {
 	// OnEvent gets events StoreLost, StoreBack and Unguarded, one after the other, on a
 	// goroutine for that. Up to 4096 wait while it takes long: of Unguarded later ones are
 	// dropped then, of the others those that waited for longest. Close waits for the others,
-	// and tells no more of Unguarded. A panic in it is dropped. nil: none.
+	// and tells no more of Unguarded. A key that is lost by itself (Source ends with its name) and
+	// that nobody uses any more is forgotten, without a StoreBack. A panic in it is dropped.
+	// nil: none.
 	OnEvent func(event.Event)
 }
 
