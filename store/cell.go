@@ -25,7 +25,6 @@ type cell struct {
 	begun    int64  // when it was sent first
 	begunAt  int64  // the same, by steady
 	lost     bool   // the store answers, but not about this key
-	refused  bool   // it says why
 	missed   int64  // since the last answer: the last try, by steady, of the first exchange that had none; 0: each had
 	pause    int64  // then, it is not asked before
 	paced    int64  // see soon

@@ -123,7 +123,7 @@ func (c *cell) wish(it *Item, now int64) {
 
 // answered takes an answer to it, which was sent at sent, by steady at sentAt.
 func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []func()) {
-	c.pause, c.missed, c.refused = 0, 0, false
+	c.pause, c.missed = 0, 0
 	if c.lost {
 		c.lost = false
 		c.s.tell(event.StoreBack, c.governs(), c.key, nil)

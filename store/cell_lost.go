@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"math/rand/v2"
-	"time"
 
 	"github.com/flyball-go/flyball/event"
 )
@@ -20,14 +19,9 @@ func (c *cell) cutOff() bool {
 	return !s.closed && (c.lost || s.lost && (c.missed > 0 || c.epoch == "" || s.now() >= s.allLost))
 }
 
-// hearsay reports whether it was said of other keys alone that the store is lost, and how long
-// it is until c goes by that, too. Who is closed asks nobody, and goes by nothing.
-func (c *cell) hearsay(t int64) (left time.Duration, yes bool) {
-	if s := c.s; s.lost && !s.closed && !c.cutOff() {
-		return max(1, time.Duration(s.allLost-t)), true
-	}
-	return 0, false
-}
+// hearsay reports whether it was said of other keys alone that the store is lost: from allLost
+// on c goes by that, too. Who is closed asks nobody, and goes by nothing.
+func (c *cell) hearsay() bool { return c.s.lost && !c.s.closed && !c.cutOff() }
 
 // failed is what follows an exchange without an answer. The item is sent again, by
 // the same number, since it may have been executed; but not what was refused, which was
@@ -84,14 +78,10 @@ func (c *cell) rest(now int64) {
 func (c *cell) alone(now int64, err error) (after []func()) {
 	c.failed(now, err)
 	c.rest(now)
-	was := c.refused
-	if c.refused = isOfItem(err); c.refused {
-		c.need = 0 // who still waits asks again by himself
+	if isOfItem(err) && (c.need > 0 || c.unsure) {
+		c.asksAgain() // else it would be asked for on and on, for who has gone
 	}
 	if c.lost {
-		if c.refused && !was { // he did not, as long as it was lost for something else
-			return c.wake()
-		}
 		return nil
 	}
 	c.lost = true

@@ -15,7 +15,8 @@ type owner struct {
 type owners struct {
 	refs    int
 	hearing []*owner
-	stirred bool // they are in Syncer.stirred
+	stirred bool  // they are in Syncer.stirred
+	stirAt  int64 // when they are to be woken, in Syncer.later; 0: not there
 }
 
 // hear has o hear of changes by fn.
@@ -60,6 +61,18 @@ func (c *cell) stir() {
 	}
 }
 
+// stirAt has the loop wake os at at, or before. The caller holds mu.
+func (s *Syncer) stirAt(os *owners, at int64) {
+	switch {
+	case os.stirAt == 0:
+		s.later = append(s.later, os)
+	case os.stirAt <= at:
+		return
+	}
+	os.stirAt = max(1, at)
+	s.kick()
+}
+
 // owners are those of c; nil when there are none.
 func (c *cell) owners() *owners {
 	switch {
@@ -80,10 +93,22 @@ func (c *cell) wake() (after []func()) {
 	return after
 }
 
-// rouse wakes those for whom another owner gave something back.
-func (s *Syncer) rouse() {
+// rouse wakes those for whom another owner gave something back, and those who were to be woken
+// by now, and returns when the next are.
+func (s *Syncer) rouse() (next int64) {
 	s.mu.Lock()
 	var after []func()
+	next = never
+	now := s.now()
+	s.later = slices.DeleteFunc(s.later, func(os *owners) bool {
+		if os.stirAt > now {
+			next = min(next, os.stirAt)
+			return false
+		}
+		os.stirAt = 0
+		after = append(after, os.wake()...)
+		return true
+	})
 	for _, os := range s.stirred {
 		os.stirred = false
 		after = append(after, os.wake()...)
@@ -93,4 +118,5 @@ func (s *Syncer) rouse() {
 	for _, fn := range after {
 		fn()
 	}
+	return next
 }

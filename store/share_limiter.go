@@ -29,7 +29,8 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	c := sh.keys[key]
 	if c == nil {
 		if c = sh.cell(key, now); c == nil {
-			return s.cfg.Interval / 4 // in an outage those that may be forgotten are under way half of the time
+			s.stirAt(&sh.owners, s.now()+int64(s.cfg.Interval)/4) // in an outage those that may be forgotten are under way half of the time
+			return limiter.Unsure
 		}
 	}
 	if n < 1 {
@@ -40,8 +41,8 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		c.neededAt = t // who asks is who had the need
 	}
 	c.drop(t)
-	frozen, knows := c.frozen(t), c.knows()
-	if !frozen && knows && (c.credit >= int64(n) || len(c.quota) == 0) {
+	goes := !c.frozen(t) && c.knows()
+	if goes && (c.credit >= int64(n) || len(c.quota) == 0) {
 		c.pace.goes(t)
 		return 0
 	}
@@ -50,63 +51,74 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 		return limiter.Never
 	}
 	how, own := c.unleased(now, n)
-	if !frozen && knows && how != shut {
+	if goes && how != shut {
 		return 0
 	}
-	if frozen && c.probe == ProbeCooling && c.probeEnds > t {
-		return time.Duration(c.probeEnds - t) // then he asks again, if he has not gone
+	return sh.refuse(c, n, t, own)
+}
+
+// refuse has permits fetched for who needs n, and returns for how long he has to wait at
+// least; own is how long it is until this process may have them without the store. The caller
+// holds mu.
+func (sh *Share) refuse(c *cell, n int, t int64, own time.Duration) time.Duration {
+	frozen, ends := c.frozen(t), time.Duration(c.probeEnds-t)
+	if frozen && c.probe == ProbeCooling && ends > 0 {
+		return ends // then he asks again, if he has not gone
 	}
-	if frozen && c.probe == ProbeOther && c.probeEnds > t { // likewise, when he is told that it is over
-		c.pace.waits(t)
+	c.pace.waits(t)
+	if frozen && c.probe == ProbeOther && ends > 0 { // likewise, when he is told that it is over
 		if c.adrift() {
-			return time.Duration(c.probeEnds - t)
+			return ends
 		}
 		return c.untilWoken(t)
 	}
-	left, hearsay := c.hearsay(t)
-	if !hearsay && !frozen && knows && c.retryAt <= t && c.lacksTo > t && int64(n)-c.credit >= c.lacks && int64(c.need) < c.lacks && c.need > 0 {
-		c.waits = sh.refs > 1 // who needs fewer is asked for first: of these the store has said when
-		c.pace.waits(t)
+	goes, hearsay := !frozen && c.knows(), c.hearsay()
+	c.waits = sh.refs > 1
+	if goes && !hearsay && c.standsBack(n, t) {
 		return min(own, time.Duration(c.lacksTo-t))
 	}
+	c.needs(n, t)
+	sh.s.plan(c, c.next(t))
+	if hearsay {
+		c.hinted = c.hinted || !c.busy // so that it is asked for him, too
+		sh.s.plan(c, t)
+	}
+	switch {
+	case frozen && c.adrift() && ends > 0:
+		return ends
+	case !goes:
+	case hearsay && own < limiter.Unsure:
+		sh.s.stirAt(&sh.owners, t+int64(own))
+	case hearsay: // what the store has said before may be for nothing
+	case c.retryAt > t:
+		return min(own, time.Duration(c.retryAt-t))
+	case own < limiter.Unsure && c.cutOff(): // else the store may have some before
+		return own
+	}
+	return c.untilWoken(t)
+}
+
+// needs notes that somebody waits for n permits.
+func (c *cell) needs(n int, t int64) {
 	if n >= c.need || c.neededAt < c.gotAt { // for that nobody has come back since permits did
 		c.need, c.neededAt = n, t
 	}
 	if c.retryAt > t && int64(n)-c.credit < c.lacks { // the store has not been asked for so few
 		c.need, c.neededAt, c.lacksTo, c.retryAt = n, t, c.retryAt, 0
 	}
-	c.waits = sh.refs > 1
-	c.pace.waits(t)
-	s.plan(c, c.next(t))
-	if hearsay {
-		c.hinted = c.hinted || !c.busy // so that it is asked for him, too
-		s.plan(c, t)
-		own = min(own, left)
-	}
-	if c.refused {
-		own = min(own, s.cfg.Interval) // its need is forgotten when it is refused again
-	}
-	switch {
-	case frozen && c.adrift() && c.probeEnds > t:
-		return time.Duration(c.probeEnds - t)
-	case !knows:
-	case !frozen && c.retryAt > t:
-		return min(own, time.Duration(c.retryAt-t))
-	case !frozen && own < limiter.Unsure && (hearsay || c.cutOff()): // else the store may have some before
-		return own
-	}
-	return c.untilWoken(t)
 }
 
-// untilWoken is what he is told who is woken when the store has said more; but where nothing
-// may come of it that would wake him: a key that was refused is asked for by nobody else, and
-// one for which a lost store was not asked goes by Outage when that was so for long enough.
+// standsBack reports whether who needs n is not asked for as long as the store is for somebody
+// who needs fewer: of so many it has said when there are some, lacksTo.
+func (c *cell) standsBack(n int, t int64) bool {
+	return c.retryAt <= t && c.lacksTo > t && int64(n)-c.credit >= c.lacks && int64(c.need) < c.lacks && c.need > 0
+}
+
+// untilWoken is what he is told who is woken when the store has said more. One for whom a lost
+// store was not asked goes by Outage when that was so for long enough: he is woken then, too.
 func (c *cell) untilWoken(t int64) time.Duration {
-	if c.refused {
-		return c.s.cfg.Interval
-	}
-	if left, hearsay := c.hearsay(t); hearsay {
-		return left
+	if c.hearsay() {
+		c.s.stirAt(&c.share.owners, c.s.allLost)
 	}
 	c.unsure = true
 	return limiter.Unsure

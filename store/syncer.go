@@ -36,6 +36,7 @@ type Syncer struct {
 	shares   map[string]*sharing
 	slots    map[string]*slotting
 	stirred  []*owners // to be woken
+	later    []*owners // to be woken at some time
 	due      cellHeap
 	running  int // exchanges under way
 	lost     bool
@@ -179,11 +180,11 @@ func (s *Syncer) loop() {
 	defer timer.Stop()
 	for {
 		s.listen()
-		s.rouse()
+		stir := s.rouse()
 		s.attend()
 		now, next := s.begin()
 		timer.Stop()
-		if next != never {
+		if next = min(next, stir); next != never {
 			timer.Reset(time.Duration(max(0, next-now)))
 		}
 		select {
