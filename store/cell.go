@@ -53,6 +53,7 @@ type cell struct {
 	asked    int64 // when somebody did last
 	nodes    int
 	quota    []Limit // in force
+	behind   bool    // the store has yet to hear of those that the share has
 	epoch    string
 	seen     uint64            // by answers
 	heard    uint64            // by answers and hints
@@ -86,10 +87,17 @@ type cell struct {
 	toldLine   LineWord
 }
 
-// most is how many permits there can be at once.
-func (c *cell) most() (n int64) {
+// most is how many permits there can be at once, as far as is known.
+func (c *cell) most() int64 {
+	if c.behind {
+		return max(mostOf(c.quota), mostOf(c.share.limits))
+	}
+	return mostOf(c.quota)
+}
+
+func mostOf(limits []Limit) (n int64) {
 	n = 1e9
-	for _, l := range c.quota {
+	for _, l := range limits {
 		if n = min(n, l.Quota); l.Kind == Bucket {
 			n = min(n, l.Fill().Burst)
 		}

@@ -155,9 +155,12 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		c.fresh, c.hinted = -1, true
 	}
 	if c.share != nil && it.Version > 0 { // else it was sent before there was a share
-		quota := it.Limits // which the share may have changed since
+		quota := it.Limits
 		if a.Limits != nil && len(quota) > 0 {
 			quota = a.Limits // who has none goes by none
+		}
+		if c.behind = it.Version != c.share.version || !slices.Equal(it.Limits, c.share.limits); c.behind {
+			quota, c.hinted = c.quota, true // it is of what the share had before: the next answer tells
 		}
 		if !slices.Equal(quota, c.quota) {
 			c.quota = quota

@@ -111,7 +111,7 @@ func (s *Syncer) Share(cfg ShareConfig) (*Share, error) {
 					c.quota = old.limits
 				}
 				c.part(time.Now())
-				c.hinted = true
+				c.hinted, c.behind = true, true
 				s.plan(c, s.now())
 			}
 		}
