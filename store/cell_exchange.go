@@ -200,7 +200,7 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 	if c.slots != nil {
 		// SetMax may have made it fewer since the item was sent.
 		c.held, c.allowed = max(a.Held, min(it.Held, c.inUse)), min(a.Held, c.slots.most)
-		c.slotsUntil = sent + int64(a.SlotsFor-a.SlotsFor/10)
+		c.slotsUntil = sent + int64(a.SlotsFor-c.s.cfg.Store.TTL()/10) // of a repeated answer less is left
 		if it.Line == LineWaits && a.Held >= it.LeastSlots {
 			c.turn = now + int64(c.s.cfg.Interval)
 		}
