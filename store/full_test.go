@@ -96,3 +96,32 @@ func TestAKeyWithoutRoomLeavesTheOthersAlone(t *testing.T) {
 		})
 	}
 }
+
+// Hosts that cooled, and of which everybody has gone, take nobody's room for ever.
+func TestAMemoryForgetsWhatCooledOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, seq := small(t, 4, 0), uint64(0)
+		exchange := func(key string, it store.Item) (store.Answer, error) {
+			seq++
+			it.Key, it.Seq = key, seq
+			as, err := m.Exchange(t.Context(), "node", []store.Item{it})
+			if err != nil {
+				return store.Answer{}, err
+			}
+			return as[0], as[0].Err
+		}
+		for i := range 4 {
+			if _, err := exchange(fmt.Sprint(i), store.Item{Cool: []store.Cool{{For: time.Second}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		if a, err := exchange("0", store.Item{}); err != nil || a.Probe != store.ProbeOpen {
+			t.Errorf("minutes after a cooldown that nobody probed it says %v, %v", a.Probe, err)
+		}
+		time.Sleep(24 * time.Hour)
+		if _, err := exchange("another", store.Item{}); err != nil {
+			t.Errorf("a day after four keys cooled for a second: %v", err)
+		}
+	})
+}

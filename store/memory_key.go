@@ -209,10 +209,11 @@ func (r *resource) giveBack(now int64, n *member, it *Item) {
 	}
 }
 
-// idle reports whether nobody could tell r from a key never seen.
+// idle reports whether nobody could tell r from a key never seen; but for a probe, which is
+// for who comes as long as its cooldown is remembered.
 func (r *resource) idle(now int64) bool {
 	r.expire(now)
-	if len(r.nodes) > 0 || r.probing || r.drained || r.slotsFrom > now {
+	if len(r.nodes) > 0 || r.drained || r.slotsFrom > now {
 		return false
 	}
 	r.sweep(now)
