@@ -141,6 +141,9 @@ func (c *cell) next(now int64) int64 {
 	switch {
 	case c.passed, c.hinted && c.member == nil:
 		return now
+	case c.orphaned(now):
+		c.s.forget(c)
+		return never
 	case c.pending != nil || !c.knows() && (c.member == nil || c.member.meets == 0):
 		return now // Syncer.retry puts it off
 	case c.slots != nil && c.slotsToSay():
@@ -208,6 +211,23 @@ func (c *cell) step() int64 {
 func (c *cell) left(now int64) bool {
 	return c.member == nil && c.slots == nil && c.need == 0 && !c.unsure && c.credit == 0 && c.debt == 0 &&
 		now-c.asked >= int64(15*time.Minute) && (c.probe == ProbeOver || now >= c.probeEnds)
+}
+
+// orphaned reports whether nobody is left who uses c, though its last item was not answered, as
+// none is as long as the store is away, and there is nothing to say that would matter: what
+// comes for the key later has a larger Seq.
+func (c *cell) orphaned(now int64) bool {
+	it := c.pending
+	if it == nil || it.Probe == ProbePassed || c.passed || it.Debt > 0 || c.debt > 0 || now < c.probeEnds {
+		return false
+	}
+	if l := c.member; l != nil && (len(l.gov) > 0 || len(l.clear) > 0 || len(it.Clear) > 0 || l.cooling()) {
+		return false
+	}
+	if c.share != nil && (c.share.refs > 0 || c.credit > 0 || now-c.asked < idle || c.open > 0 && now-c.asked < int64(15*time.Minute)) {
+		return false
+	}
+	return c.slots == nil || c.slots.refs == 0 && c.inUse == 0
 }
 
 // rater is how fast limits let permits through, for each of nodes.

@@ -648,3 +648,68 @@ func TestWhatCouldNotBeSentInTimeIsRepeatedBeforeTheStoreIsLost(t *testing.T) {
 		})
 	}
 }
+
+// A part that a process has always it has, too, while an exchange is under way of which nothing
+// is heard.
+func TestAPartIsThereWhileTheStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hanging{Store: memory(t)}
+		s := syncer(t, store.SyncerConfig{Store: h, Outage: store.SafeShare, Nodes: 1, Part: 0.5, Timeout: 5 * time.Second})
+		defer s.Close()
+		claim := patient(share(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Second}), "", 1)
+		if _, ok := claim(time.Minute); !ok {
+			t.Fatal("nothing passes")
+		}
+		time.Sleep(5 * time.Second)
+		h.now.Store(true)
+		for start := time.Now(); time.Since(start) < 30*time.Second; {
+			if d, ok := claim(time.Minute); !ok || d > 1100*time.Millisecond { // a Per, and its margin
+				t.Fatalf("%v after %v, of 5 in a second", ok, d)
+			}
+		}
+	})
+}
+
+// What a long outage leaves of governors, shares and slots that are closed is forgotten.
+func TestNothingIsKeptOfWhatIsClosedInAnOutage(t *testing.T) {
+	for _, outage := range []store.Outage{store.Closed, store.Open, store.SafeShare} {
+		t.Run(outage.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := syncer(t, store.SyncerConfig{
+					Store: &faulty{Store: memory(t), fate: func() fate { return lost }}, Outage: outage, Nodes: 2,
+				})
+				defer s.Close()
+				for i := range 20 {
+					name := fmt.Sprint("acme", i)
+					g, err := governor.New(governor.PlainConfig{Name: name, Store: s, Limits: []governor.Limit{
+						{Quota: limiter.QuotaConfig{Limit: 5, Per: time.Second}}, {Per: throttle.Tenant, Quota: limiter.QuotaConfig{Limit: 5, Per: time.Hour}},
+					}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					l, err := s.Slots(store.SlotsConfig{Name: name, Max: 2})
+					if err != nil {
+						t.Fatal(err)
+					}
+					l.Wait(time.Now(), "", 1)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					governor.Do(ctx, g.With(governor.Ask{Tenant: "a"}), "", governor.Func(func(context.Context) (int, error) { return 0, nil }))
+					cancel()
+					if i%2 == 1 {
+						g.Learn(throttle.Signal{Delay: time.Minute})
+						time.Sleep(time.Second)
+					}
+					if s.Cells() < 3 {
+						t.Fatal("nothing is known of what is in use")
+					}
+					g.Close()
+					l.Close()
+				}
+				time.Sleep(time.Hour)
+				if n := s.Cells(); n > 0 {
+					t.Errorf("%d keys are left", n)
+				}
+			})
+		})
+	}
+}

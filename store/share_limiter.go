@@ -86,14 +86,12 @@ func (sh *Share) refuse(c *cell, n int, t int64, own time.Duration) time.Duratio
 	switch {
 	case frozen && c.adrift() && ends > 0:
 		return ends
-	case !goes:
-	case hearsay && own < limiter.Unsure:
-		sh.s.stirAt(&sh.owners, t+int64(own))
-	case hearsay: // what the store has said before may be for nothing
-	case c.retryAt > t:
+	case goes && !hearsay && c.retryAt > t: // else what the store has said before may be for nothing
 		return min(own, time.Duration(c.retryAt-t))
-	case own < limiter.Unsure && c.cutOff(): // else the store may have some before
+	case goes && own < limiter.Unsure && c.cutOff():
 		return own
+	case goes && own < limiter.Unsure: // the store may have some before, or not answer for long
+		sh.s.stirAt(&sh.owners, t+int64(own))
 	}
 	return c.untilWoken(t)
 }
