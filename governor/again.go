@@ -38,7 +38,9 @@ import (
 // *LateError. Less than Config.MinCooldown is as long as that; less than 0 is also
 // told as a Clamped event.
 //
-// The error may be wrapped. The value that the closure returns with it is dropped.
+// The error may be wrapped. When the vendor's adapter finds a rate limit in what it is
+// wrapped with, the attempt counts as one that was refused, and the request returns after d
+// and the vendor's pause, whichever is longer. The value that the closure returns with it is dropped.
 // Outside the closures of a governor it is an error like others; in those of Stream,
 // after the first item, too.
 func Again(d time.Duration) error { return &againError{d} }

@@ -10,6 +10,7 @@ import (
 	"github.com/flyball-go/flyball/event"
 	"github.com/flyball-go/flyball/internal/current"
 	"github.com/flyball-go/flyball/retry"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // attempt is one run of a closure, from the grant to the release of its slot.
@@ -69,11 +70,12 @@ type attempt struct {
 
 // trouble is what an attempt has that did not go well.
 type trouble struct {
-	midway  error         // why its context ended while the closure ran
-	gone    bool          // because the request was cancelled
-	stalled bool          // a stream's loop took too long for an item
-	pause   time.Duration // that the vendor, or the closure by Again, asked of this request alone
-	keeper  Keeper        // what the closure returned, of a call of Held, whose lease follows; else nil
+	midway  error            // why its context ended while the closure ran
+	gone    bool             // because the request was cancelled
+	stalled bool             // a stream's loop took too long for an item
+	pause   time.Duration    // that the vendor, or the closure by Again, asked of this request alone
+	signal  *throttle.Signal // by which the vendor did; nil: it did not
+	keeper  Keeper           // what the closure returned, of a call of Held, whose lease follows; else nil
 	lease   *Lease
 }
 

@@ -16,10 +16,11 @@ const maxProbes = 5
 
 // fate is what becomes of a request after an attempt.
 type fate struct {
-	back  bool          // it goes on waiting
-	pause time.Duration // at least so long, by itself
-	err   error         // otherwise: its result
-	own   bool          // err is the governor's
+	back   bool             // it goes on waiting
+	pause  time.Duration    // at least so long, by itself
+	signal *throttle.Signal // by which the vendor asked for that; nil: it did not
+	err    error            // otherwise: its result
+	own    bool             // err is the governor's
 
 	dropped bool // as if the actor had dropped it from the queue
 }
@@ -92,8 +93,11 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 	case limited && h.limited >= c.limitedAttempts:
 		return c.giveUp(a)
 	case limited:
-		c.emit(event.Event{Kind: event.Requeued, Request: r.seq, Attempt: a.n, Scope: refused[0].String()})
-		return fate{back: true, pause: a.ails().pause}
+		ill := a.ails()
+		sc := a.scopes()
+		until := max(add(now, ill.pause), c.gate.cooldown(&sc).until)
+		c.emit(event.Event{Kind: event.Requeued, Request: r.seq, Attempt: a.n, Scope: refused[0].String(), Until: c.gate.shown(until)})
+		return fate{back: true, pause: ill.pause, signal: ill.signal}
 	case c.retry == nil:
 		return fate{err: c.returned(err)}
 	}
@@ -115,7 +119,7 @@ func (c *core) again(a *attempt, now int64) fate {
 		h.prev = wait
 		if hint, _ := retry.RetryAfter(h.err); hint > wait {
 			c.count.clamped.Add(1)
-			c.emit(event.Event{Kind: event.Clamped, Request: a.r.seq, Attempt: a.n, Delay: hint, Err: h.err})
+			c.emit(event.Event{Kind: event.Clamped, Request: a.r.seq, Attempt: a.n, Delay: wait, Err: h.err})
 		}
 		c.count.retried.Add(1)
 		c.emit(event.Event{Kind: event.Retry, Request: a.r.seq, Attempt: a.n, Delay: wait, Err: h.err})

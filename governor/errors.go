@@ -127,7 +127,7 @@ func IsRefused(err error) bool {
 type CooldownError struct {
 	Scope  throttle.Scope  // what is paused
 	Until  time.Time       // until when
-	Signal throttle.Signal // what the vendor said last
+	Signal throttle.Signal // by which the vendor asked for that; zero when it did not, but Again did
 	Err    error           // the vendor's error when it was this request that it refused, else nil
 }
 
@@ -239,6 +239,16 @@ func (e *GaveUpError) Error() string {
 	s := fmt.Sprintf("governor: gave up, attempts: %d, waited: %v", e.Attempts, e.Waited)
 	if e.Reason != nil {
 		s += ": " + e.Reason.Error()
+	}
+	switch reason := e.Reason.(type) {
+	case *CooldownError:
+		if reason.Err != nil {
+			return s // which ends with Err
+		}
+	case *LateError:
+		if reason.Err != nil {
+			return s
+		}
 	}
 	return s + ": " + e.Err.Error()
 }

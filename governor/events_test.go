@@ -2,6 +2,7 @@ package governor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,7 +126,7 @@ func TestEventsOfARefusalByTheVendor(t *testing.T) {
 	},
 		"submitted #1", "started #1 .1", "attempt ended #1 .1 1s err",
 		`learned #1 .1 host 15s "governortest" err`, `cooling host 15s until +15s "governortest"`,
-		"requeued #1 .1 host", "queued #1", "cooled host",
+		"requeued #1 .1 host until +15s", "queued #1", "cooled host",
 		"started #1 .2 15s", "probe #1 .2", "attempt ended #1 .2 1s", "completed #1 .2", "ramp host", "idle")
 }
 
@@ -258,5 +259,74 @@ func TestEventsOfTheEnd(t *testing.T) {
 			got = append(got, words(e))
 		}
 		require.Equal(t, []string{"submitted #1", "started #1 .1", "stuck #1 .1 1m0s", "closing", "completed #1 .1 err", "abandoned #1 .1", "attempt ended #1 .1 2m1s", "idle", "closed"}, got)
+	})
+}
+
+// An event has what its comment says.
+func TestEventsOfTheEndSayWhatTheyPromise(t *testing.T) {
+	find := func(t *testing.T, rec *governortest.Recorder, k event.Kind) event.Event {
+		t.Helper()
+		synctest.Wait()
+		for _, e := range rec.Events() {
+			if e.Kind == k {
+				return e
+			}
+		}
+		t.Fatalf("there is no %v", k)
+		return event.Event{}
+	}
+	for name, pause := range map[string]throttle.Scope{"host": {}, "alone": {Level: throttle.Request}} {
+		t.Run("requeued, "+name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+				rec, start := governortest.Record(g), time.Now()
+				governor.Do(t.Context(), g, "", governortest.NewScript(governortest.Limited(10*time.Second, pause)).Call)
+				if e := find(t, rec, event.Requeued); !e.Until.Equal(start.Add(10 * time.Second)) {
+					t.Errorf("it is requeued until %v", e.Until)
+				}
+			})
+		})
+	}
+	t.Run("clamped", func(t *testing.T) {
+		bubble(t, func(c *governor.PlainConfig) {
+			c.Retry = &retry.Config{MaxRetryAfter: 10 * time.Minute}
+		}, func(t *testing.T, g *governor.Plain) {
+			rec := governortest.Record(g)
+			governor.Do(t.Context(), g, "", governortest.NewScript(retry.After(time.Hour, errors.New("503"))).Call)
+			if e := find(t, rec, event.Clamped); e.Delay != 10*time.Minute {
+				t.Errorf("it is clamped to %v", e.Delay)
+			}
+		})
+	})
+	t.Run("last attempt", func(t *testing.T) {
+		bubble(t, func(c *governor.PlainConfig) {
+			c.Retry = &retry.Config{Attempts: 9, Backoff: backoff.Constant(3 * time.Second)}
+		}, func(t *testing.T, g *governor.Plain) {
+			rec := governortest.Record(g)
+			governor.Do(t.Context(), g.With(governor.Ask{StartBy: time.Now().Add(5 * time.Second)}), "", governor.Func(func(context.Context) (int, error) {
+				return 0, errors.New("503")
+			}))
+			for _, k := range []event.Kind{event.Refused, event.Completed} {
+				if e := find(t, rec, k); e.Attempt != 2 {
+					t.Errorf("%v after attempt %d, of 2", k, e.Attempt)
+				}
+			}
+			if s := g.Stats(); s.Dropped != 1 || s.Failed != 0 {
+				t.Errorf("%d dropped, %d failed, of one that ended in the queue", s.Dropped, s.Failed)
+			}
+		})
+	})
+}
+
+// An error does not say twice how the last attempt ended.
+func TestAnErrorSaysOnceHowTheLastAttemptEnded(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) {
+		c.Retry = &retry.Config{Attempts: 9, Backoff: backoff.Constant(3 * time.Second)}
+	}, func(t *testing.T, g *governor.Plain) {
+		_, err := governor.Do(t.Context(), g.With(governor.Ask{StartBy: time.Now().Add(time.Second)}), "", governor.Func(func(context.Context) (int, error) {
+			return 0, errors.New("the vendor is down")
+		}))
+		if n := strings.Count(fmt.Sprint(err), "the vendor is down"); n != 1 {
+			t.Errorf("%d times: %v", n, err)
+		}
 	})
 }

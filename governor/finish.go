@@ -6,7 +6,7 @@ import (
 	"github.com/flyball-go/flyball/event"
 )
 
-// finish completes r with err, n being its last attempt, and reports whether it
+// finish completes r with err, n being its last attempt, 0 where it ended in the queue, and reports whether it
 // was this that completed it.
 func (c *core) finish(r *request, n int, err error, own bool) bool {
 	count := &c.count.failed
@@ -15,6 +15,9 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 		count = &c.count.succeeded
 	case n == 0:
 		count = &c.count.dropped
+		if r.hist != nil {
+			n = r.hist.attempts // who listens is told how many there were before
+		}
 	}
 	if !own || err != ErrAbandoned { // else its attempt goes on
 		c.repeated(r)

@@ -95,7 +95,10 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 		if d == throttle.Unknown {
 			d = c.gate.guessDelay(backoff.Step{Attempt: a.r.history().limited + 1})
 		}
-		a.ill().pause = max(a.ails().pause, d)
+		if t := a.ill(); d >= t.pause || t.signal == nil {
+			said := sig
+			t.pause, t.signal = max(t.pause, d), &said
+		}
 		ch.until = add(now, d)
 	} else {
 		ch = c.gate.receive(now, began, sig.Scope, sig)

@@ -310,7 +310,11 @@ func (c *core) back(r *request, now int64) {
 
 // pausedTooLong is why a request that is to wait by itself cannot.
 func (c *core) pausedTooLong(h *history) error {
-	return &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.shown(h.until), Err: h.err}
+	e := &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.shown(h.until), Err: h.err}
+	if h.signal != nil {
+		e.Signal = *h.signal
+	}
+	return e
 }
 
 // mind counts a request that has a latest start, and sees to it that the actor

@@ -25,11 +25,16 @@ func (c *core) settle(a *attempt) (next *attempt) {
 		a.mu.Unlock()
 	}
 	a.over = c.now()
-	c.attemptEnded(a)
 	f := fate{err: a.out.err}
 	var refused []throttle.Scope
 	defer func() { next = c.giveBack(a, f, refused) }()
-	if a.out.kind == ran && a.out.err != nil {
+	if e, ok := a.out.err.(*pending); ok && a.out.kind == polled {
+		if refused = c.learn(a, e.err); len(refused) > 0 { // of the two the vendor's word counts
+			a.out = outcome{ran, tooLate(e.err)}
+		}
+	}
+	c.attemptEnded(a)
+	if a.out.kind == ran && a.out.err != nil && len(refused) == 0 {
 		refused = c.learn(a, a.out.err)
 	}
 	if a.out.kind == ran {
@@ -201,7 +206,7 @@ func (a *attempt) keeps() bool {
 // the request is the actor's.
 func (c *core) handBack(r *request, f fate) {
 	if f.pause > 0 {
-		r.hist.until = add(c.now(), f.pause)
+		r.hist.until, r.hist.signal = add(c.now(), f.pause), f.signal
 	} else if r.hist != nil {
 		r.hist.until = 0
 	}
@@ -330,7 +335,7 @@ func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 		return breaker.Neutral
 	case o.good():
 		return breaker.Success
-	case o.kind == ran && a.ails().gone:
+	case o.kind == ran && (a.ails().gone || ofThisCall(o.err) == nil): // of another call, perhaps to another vendor
 		return breaker.Neutral
 	case o.kind > panicked:
 		return breaker.Neutral
