@@ -31,8 +31,8 @@ type Ask struct {
 	Cost int
 
 	// StartBy is the latest start. A request that cannot start by then, or by
-	// its context's deadline, fails with a *LateError as soon as that is known.
-	// Zero: none.
+	// its context's deadline, fails with a *LateError as soon as that is known. When its
+	// context ends first, it fails with a *CanceledError. Zero: none.
 	StartBy time.Time
 
 	// NoRetry makes the first attempt the only one: a rate-limit error, too, is
@@ -45,7 +45,7 @@ type Ask struct {
 	// has a slot: tenants share among those, and where both could go, they and the others
 	// take turns. In front of a limit narrower than the host's it asks by itself; who costs
 	// more than it there, or has to wait for a slot as well as for the limit, may have to
-	// wait for as long as it asks at once each time.
+	// wait for as long as it asks at once each time. Stream does not look at it.
 	KeepConn bool
 }
 

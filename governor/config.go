@@ -75,9 +75,10 @@ type Config[S comparable, C any] struct {
 	// times as much as one of weight 1, in costs, while both have requests that
 	// wait. What Settle corrects counts from then on. Less than 1 counts as 1, more
 	// than 65,536 as that, a panic as 1. It is called by Submit, Do and Stream, on
-	// their caller's goroutine and possibly on several at once; for requests without
-	// tenant, bucket and priority once, by New. A lane has the weight that was said
-	// of its latest request. nil: 1 for all.
+	// their caller's goroutine, or on that which looks at the error of a call of Do, and
+	// possibly on several at once; for requests without tenant, bucket and priority
+	// once, by New. A lane has the weight that was said of its latest request. nil: 1
+	// for all.
 	Weight func(tenant string) int
 
 	// Limits are charged for every attempt, all or none. Without one for the
@@ -213,7 +214,7 @@ type Config[S comparable, C any] struct {
 
 	// Logger gets a record when a cooldown begins, is extended by a tenth or more, and
 	// ends, when a request waits for a connection or one cannot be opened, when a
-	// request is given up, a delay clamped, a closure stuck, and when an adapter
+	// request has run out of attempts, a delay is clamped, a closure stuck, and when an adapter
 	// panics. It is called on a goroutine that nothing waits for. nil discards.
 	Logger *slog.Logger
 }

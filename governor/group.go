@@ -108,7 +108,7 @@ func NewGroup[S comparable, C any](cfg GroupConfig[S, C]) (*Group[S, C], error) 
 }
 
 // Get returns the governor of host, and makes it when there is none: one, however
-// many goroutines ask at once. A host is any text of up to 1 KiB, taken as it is.
+// many goroutines ask at once. A host is any text of 1 byte to 1 KiB, taken as it is.
 //
 // It returns the error of GroupConfig.Config or of New, and asks again next time;
 // ErrTooManyHosts when MaxHosts are in use (the eight that were asked for longest ago

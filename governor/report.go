@@ -25,7 +25,8 @@ var ErrNoAttempt = errors.New("governor: no running closure has this context")
 //
 //	governor.Report(ctx, vendor.Learn(response)...)
 //
-// A quota's Scope says whose it is; an empty Key is the request's own. It is
+// A quota's Scope says whose it is; an empty Key is the request's own, and of the Request
+// level only the Cost counts. It is
 //
 //   - told to the limits of that level: an Adaptive, or another limiter.Learner,
 //     and a limiter.Counter, in a limiter.ByKey to that of the key; but not to those

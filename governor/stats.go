@@ -56,7 +56,7 @@ type Stats struct {
 	Limited   uint64 `json:"limited"` // attempts that the vendor refused
 	Retried   uint64 `json:"retried"` // attempts repeated by Config.Retry
 	Again     uint64 `json:"again"`   // attempts that asked for the next by Again
-	GaveUp    uint64 `json:"gave_up"` // requests
+	GaveUp    uint64 `json:"gave_up"` // requests that ran out of attempts
 
 	// Under Config.Observe: requests that would have waited, and been refused, by
 	// event; one may be in both, and one that would wait again is counted again.

@@ -61,8 +61,9 @@ func Submit[S comparable, C, R any](ctx context.Context, g *Governor[S, C], sel 
 // given back; only what follows a failed call that did not have to wait runs on a
 // worker, where Do returns ErrGoexit. A panic in fn is returned as a *PanicError. When
 // Close has given fn up, Do returns ErrAbandoned, but not before fn returns if that is
-// on its goroutine. In a healthy governor Do costs a small part of what Submit and
-// Result do; see the package's comment.
+// on its goroutine, and Config.Vendor, Retry and Breaker have looked at its error. In a
+// healthy governor Do costs a small part of what Submit and Result do; see the
+// package's comment.
 //
 // Inside a closure of the same governor Do returns ErrReentrant unless a slot
 // is spare, and permits of each limit that the closure holds some of while it runs
