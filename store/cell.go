@@ -139,11 +139,11 @@ func (c *cell) next(now int64) int64 {
 		beat = min(beat, c.soon(now))
 	}
 	switch {
-	case c.passed, c.hinted && c.member == nil:
-		return now
 	case c.orphaned(now):
 		c.s.forget(c)
 		return never
+	case c.passed, c.hinted && c.member == nil:
+		return now
 	case c.pending != nil || !c.knows() && (c.member == nil || c.member.meets == 0):
 		return now // Syncer.retry puts it off
 	case c.slots != nil && c.slotsToSay():
@@ -215,7 +215,8 @@ func (c *cell) left(now int64) bool {
 
 // orphaned reports whether nobody is left who uses c, though its last item was not answered, as
 // none is as long as the store is away, and there is nothing to say that would matter: what
-// comes for the key later has a larger Seq.
+// comes for the key later has a larger Seq. After its TTL the store has forgotten what this
+// process holds, so that it cannot give it back any more.
 func (c *cell) orphaned(now int64) bool {
 	it := c.pending
 	if it == nil || it.Probe == ProbePassed || c.passed || it.Debt > 0 || c.debt > 0 || now < c.probeEnds {
@@ -224,10 +225,23 @@ func (c *cell) orphaned(now int64) bool {
 	if l := c.member; l != nil && (len(l.gov) > 0 || len(l.clear) > 0 || len(it.Clear) > 0 || l.cooling()) {
 		return false
 	}
-	if c.share != nil && (c.share.refs > 0 || c.credit > 0 || now-c.asked < idle || c.open > 0 && now-c.asked < int64(15*time.Minute)) {
-		return false
+	held := c.ago() <= c.s.cfg.Store.TTL()
+	if c.slots != nil {
+		return c.slots.refs == 0 && c.inUse == 0 && !held
 	}
-	return c.slots == nil || c.slots.refs == 0 && c.inUse == 0
+	if c.share == nil {
+		return true
+	}
+	gives := it.Returned > 0 || it.Want > 0 // which may have been granted
+	return c.share.refs == 0 && c.credit == 0 && now-c.asked >= idle && !c.partless() && !(gives && held) &&
+		(c.open == 0 || now-c.asked >= int64(15*time.Minute))
+}
+
+// partless reports whether c knows why this process has no part of SafeShare, which a cell that
+// is new would not.
+func (c *cell) partless() bool {
+	s := c.s
+	return s.cfg.Outage == SafeShare && (c.nodes > s.cfg.Nodes || len(c.own) < len(c.share.own))
 }
 
 // rater is how fast limits let permits through, for each of nodes.

@@ -159,7 +159,9 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 		if a.Limits != nil && len(quota) > 0 {
 			quota = a.Limits // who has none goes by none
 		}
-		if c.behind = it.Version != c.share.version || !slices.Equal(it.Limits, c.share.limits); c.behind {
+		c.behind = (it.Version != c.share.version || !slices.Equal(it.Limits, c.share.limits)) &&
+			(a.Version <= c.share.version || len(it.Limits) == 0) // else they are not to come into force
+		if c.behind {
 			quota, c.hinted = c.quota, true // it is of what the share had before: the next answer tells
 		}
 		if !slices.Equal(quota, c.quota) {

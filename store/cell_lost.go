@@ -68,9 +68,24 @@ func (c *cell) unsaid(now int64) {
 	c.rest(now)
 }
 
-// rest has c not exchanged for a while.
+// rest has c not exchanged for a while: for half an Interval up to one.
 func (c *cell) rest(now int64) {
-	c.pause = now + int64(c.s.cfg.Interval/2) + rand.Int64N(int64(c.s.cfg.Interval/2))
+	c.pause = now + int64(c.s.cfg.Interval)/2 + rand.Int64N(int64(c.s.cfg.Interval)*3/8)
+}
+
+// grid is the first of times, so many in an Interval, that is not before at.
+func (s *Syncer) grid(at, many int64) int64 {
+	step := int64(s.cfg.Interval) / many
+	return (at + step - 1) / step * step
+}
+
+// apart is alone where the store has said what of the exchange has failed: many such keys may
+// go together again. Else the one that is at fault has to come apart from the others, so that
+// each has a pause of its own.
+func (c *cell) apart(now int64, err error) (after []func()) {
+	after = c.alone(now, err)
+	c.pause = c.s.grid(c.pause, 8)
+	return after
 }
 
 // alone is what follows an exchange that failed for c, and need not for others: as if
@@ -78,8 +93,11 @@ func (c *cell) rest(now int64) {
 func (c *cell) alone(now int64, err error) (after []func()) {
 	c.failed(now, err)
 	c.rest(now)
-	if isOfItem(err) && (c.need > 0 || c.unsure) {
-		c.asksAgain() // else it would be asked for on and on, for who has gone
+	if os := c.owners(); isOfItem(err) && os != nil && (c.need > 0 || c.unsure) {
+		// Else it would be asked for on and on, for who has gone. Of many keys that are refused
+		// the owners are woken together.
+		c.need, c.unsure = 0, false
+		c.s.stirAt(os, c.pause)
 	}
 	if c.lost {
 		return nil

@@ -45,8 +45,11 @@ func (c *cell) returns(a *Answer, sent, now int64) {
 	}
 }
 
-// cools notes that the host cools until then.
+// cools notes that the host cools until then, or longer if that is known.
 func (c *cell) cools(until int64) {
+	if c.probe == ProbeCooling {
+		until = max(until, c.probeEnds)
+	}
 	c.probe, c.probeEnds, c.probing = ProbeCooling, until, false
 	c.asksAgain()
 }

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -84,28 +83,5 @@ func TestACallWithADeadlineWaitsForAStoreThatIsLostForOthers(t *testing.T) {
 		if err := call(500 * time.Millisecond); err != nil {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
-	})
-}
-
-func TestACallWithADeadlineWaitsForRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		call, end := callers(t, store.SyncerConfig{Store: memory(t)}, limiter.QuotaConfig{Limit: 10, Per: time.Second})
-		defer end()
-		for i := range 4 {
-			if err := call(fmt.Sprint(i), time.Second); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 200 {
-			start := time.Now()
-			err := call("new", 200*time.Millisecond)
-			if err == nil {
-				return
-			}
-			if d := time.Since(start); d < 200*time.Millisecond {
-				t.Fatalf("after %v: %v", d, err)
-			}
-		}
-		t.Error("there is no room in 40 s")
 	})
 }

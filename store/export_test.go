@@ -72,3 +72,10 @@ func (s *Syncer) News() int {
 	defer s.mu.Unlock()
 	return len(s.news)
 }
+
+// Later is how many owners are to be woken at some time.
+func (s *Syncer) Later() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.later)
+}

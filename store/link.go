@@ -118,9 +118,10 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	}
 }
 
-// part ends l when it has no governor any more, and has said all.
+// part ends l when it has no governor any more, has said all, and nothing cools that the next
+// one may have to be told, when the store is away.
 func (l *link) part() {
-	if c := l.c; len(l.gov) == 0 && c.member == l && c.pending == nil && !l.toSay() {
+	if c := l.c; len(l.gov) == 0 && c.member == l && c.pending == nil && !l.toSay() && !l.cooling() {
 		c.member = nil
 	}
 }

@@ -26,10 +26,14 @@ func (os *owners) hear(o *owner, fn func()) {
 	}
 }
 
-// drop forgets o, which is one of the refs.
-func (os *owners) drop(o *owner) {
+// drop forgets o, which is one of the refs of os.
+func (s *Syncer) drop(os *owners, o *owner) {
 	os.refs--
 	os.hearing = slices.DeleteFunc(os.hearing, func(h *owner) bool { return h == o })
+	if len(os.hearing) == 0 && os.stirAt > 0 {
+		os.stirAt = 0
+		s.later = slices.DeleteFunc(s.later, func(l *owners) bool { return l == os })
+	}
 }
 
 // wake returns what tells all of them to ask again, in any order: where little comes at a
@@ -61,9 +65,12 @@ func (c *cell) stir() {
 	}
 }
 
-// stirAt has the loop wake os at at, or before. The caller holds mu.
+// stirAt has the loop wake os at at, or before, all of them, each of which looks at all that
+// waits with it then: it is not for what many wait for one after the other. The caller holds mu.
 func (s *Syncer) stirAt(os *owners, at int64) {
 	switch {
+	case len(os.hearing) == 0: // they are closed, perhaps
+		return
 	case os.stirAt == 0:
 		s.later = append(s.later, os)
 	case os.stirAt <= at:

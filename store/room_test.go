@@ -191,3 +191,30 @@ func TestWhoUsesNoSlotInAnOutageTakesNobodysRoom(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for long, too, as for the next hour's quota, makes room for who comes: he was told
+// when to ask again, and his key is made anew then.
+func TestWhoWaitsForLongTakesNobodysRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(t, store.SyncerConfig{Store: memory(t), MaxKeys: 4})
+		defer s.Close()
+		g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, MaxWait: -1, Limits: []governor.Limit{
+			{Per: throttle.Tenant, Quota: limiter.QuotaConfig{Limit: 2, Per: time.Hour}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		call := governor.Func(func(context.Context) (int, error) { return 0, nil })
+		for i := range 4 {
+			for range 3 { // the third waits for an hour
+				governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint(i)}), "", call)
+			}
+			time.Sleep(time.Second)
+		}
+		start := time.Now()
+		if _, err = governor.Do(t.Context(), g.With(governor.Ask{Tenant: "new"}), "", call); err != nil || time.Since(start) > time.Minute {
+			t.Errorf("a call of another tenant after %v: %v", time.Since(start), err)
+		}
+	})
+}

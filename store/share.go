@@ -126,7 +126,7 @@ func (sh *Share) Close() {
 	s := sh.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sh.drop(&sh.owner); sh.refs == 0 && s.shares[sh.id] == sh.sharing {
+	if s.drop(&sh.owners, &sh.owner); sh.refs == 0 && s.shares[sh.id] == sh.sharing {
 		delete(s.shares, sh.id) // what it holds goes back when it has been idle
 	}
 	for _, c := range sh.keys {
@@ -233,10 +233,7 @@ func (c *cell) spared(now int64) bool {
 	if it := c.pending; it != nil && (it.Debt > 0 || it.Probe != ProbeNothing) {
 		return false
 	}
-	if s := c.s; s.cfg.Outage == SafeShare && (c.nodes > s.cfg.Nodes || len(c.own) < len(c.share.own)) {
-		return false // it knows why it has no part, which one that is new would not
-	}
-	return c.credit == 0 && c.debt == 0 && c.open == 0 && !c.passed && !c.frozen(now)
+	return !c.partless() && c.credit == 0 && c.debt == 0 && c.open == 0 && !c.passed && !c.frozen(now)
 }
 
 // part gives c its part anew, or none if other limits are in force, from which the store

@@ -29,8 +29,7 @@ func (sh *Share) wait(now time.Time, key string, n int) time.Duration {
 	c := sh.keys[key]
 	if c == nil {
 		if c = sh.cell(key, now); c == nil {
-			s.stirAt(&sh.owners, s.now()+int64(s.cfg.Interval)/4) // in an outage those that may be forgotten are under way half of the time
-			return limiter.Unsure
+			return s.cfg.Interval / 4 // in an outage those that may be forgotten are under way half of the time
 		}
 	}
 	if n < 1 {
@@ -91,7 +90,7 @@ func (sh *Share) refuse(c *cell, n int, t int64, own time.Duration) time.Duratio
 	case goes && own < limiter.Unsure && c.cutOff():
 		return own
 	case goes && own < limiter.Unsure: // the store may have some before, or not answer for long
-		sh.s.stirAt(&sh.owners, t+int64(own))
+		sh.s.stirAt(&sh.owners, sh.s.grid(t+int64(own), 50))
 	}
 	return c.untilWoken(t)
 }

@@ -99,7 +99,7 @@ func (l *Slots) Close() {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	l.all = slices.DeleteFunc(l.all, func(o *Slots) bool { return o == l })
-	if l.drop(&l.owner); l.refs > 0 {
+	if l.s.drop(&l.owners, &l.owner); l.refs > 0 {
 		l.limit()
 	} else if l.s.slots[l.id] == l.slotting {
 		delete(l.s.slots, l.id) // what it holds goes back when it has been idle

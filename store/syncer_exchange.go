@@ -121,19 +121,19 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 		switch {
 		case isOfItem(err):
 			// It says nothing of the store, which may be there for all but the one that is
-			// at fault: that comes apart from the others, as each has a pause of its own.
+			// at fault: that comes apart from the others.
 			after = append(after, c.alone(now, err)...)
 		case err != nil:
 			of, wakes := c.misses(now, tried, err)
 			whole, after = whole || of, append(after, wakes...)
 		case answers[i].Err != nil: // what others got says that the store is there
-			after = append(after, c.alone(now, answers[i].Err)...)
+			after = append(after, c.apart(now, answers[i].Err)...)
 		case answers[i].Node != s.node || answers[i].Key != items[i].Key || answers[i].Seq != items[i].Seq:
 			err = errAnswer // of somebody else's request
 			_, wakes := c.misses(now, tried, err)
 			after = append(after, wakes...)
 		case !answers[i].Stale && !answers[i].sane(&items[i]):
-			after = append(after, c.alone(now, errNonsense)...)
+			after = append(after, c.apart(now, errNonsense)...)
 		default:
 			after = append(after, c.answered(&items[i], &answers[i], sent, sentAt, now)...)
 		}

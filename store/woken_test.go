@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -364,6 +365,55 @@ func TestACallWithADeadlineWaitsForTheStoreBySafeShare(t *testing.T) {
 		start := time.Now()
 		if _, err := governor.Do(ctx, g, "", governor.Func(func(context.Context) (int, error) { return 1, nil })); err != nil {
 			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+	})
+}
+
+// asked counts how often an owner of a limit is woken, and asks it.
+type asked struct {
+	limiter.Limiter
+	woken, asks *atomic.Int64
+}
+
+func (a asked) OnChange(fn func()) {
+	a.Limiter.(limiter.Notifier).OnChange(func() { a.woken.Add(1); fn() })
+}
+
+func (a asked) Wait(now time.Time, key string, n int) time.Duration {
+	a.asks.Add(1)
+	return a.Limiter.Wait(now, key, n)
+}
+
+func (a asked) Claim(now time.Time, key string, n int) time.Duration {
+	a.asks.Add(1)
+	return a.Limiter.(limiter.Claimer).Claim(now, key, n)
+}
+
+// Many keys that are refused, each by itself, are asked for together, and who waits for them is
+// woken a few times in an Interval, not for each.
+func TestManyRefusedKeysCostLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, owners, secs = 300, 2, 5
+		var woken, asks, exchanges atomic.Int64
+		s := syncer(t, store.SyncerConfig{Store: &faulty{count: &exchanges, Store: perKey{memory(t), func(string) error { return store.ErrTooMany }}}})
+		defer s.Close()
+		for range owners {
+			sh := perTenant(t, s, store.Limit{Kind: store.Window, Quota: 10, Per: time.Second})
+			g, err := governor.New(governor.PlainConfig{Name: "acme", MaxWait: -1, Limits: []governor.Limit{{Per: throttle.Tenant, Limiter: asked{sh, &woken, &asks}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			for i := range keys {
+				governor.Submit(t.Context(), g.With(governor.Ask{Tenant: fmt.Sprint(i)}), "", governor.Func(func(context.Context) (int, error) { return 0, nil }))
+			}
+		}
+		time.Sleep(5 * time.Second)
+		w, a, e := woken.Load(), asks.Load(), exchanges.Load()
+		time.Sleep(secs * time.Second)
+		w, a, e = (woken.Load()-w)/secs, (asks.Load()-a)/secs, (exchanges.Load()-e)/secs
+		if w < 1 || w > 5*owners || a > 5*keys*owners || e > 40 {
+			t.Errorf("in a second: woken %d times, %d asks of %d keys and %d owners, %d exchanges", w, a, keys, owners, e)
 		}
 	})
 }
