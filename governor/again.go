@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flyball-go/flyball/event"
+	"github.com/flyball-go/flyball/throttle"
 )
 
 // Again returns an error by which a closure says that there is no result yet, and
@@ -39,8 +40,8 @@ import (
 // told as a Clamped event.
 //
 // The error may be wrapped. When the vendor's adapter finds a rate limit in what it is
-// wrapped with, the attempt counts as one that was refused, and the request returns after d
-// and the vendor's pause, whichever is longer. The value that the closure returns with it is dropped.
+// wrapped with, that is learned: the request waits for the vendor's pause, too, and limits
+// and the breaker hear of a refusal; but it is no attempt either. The value that the closure returns with it is dropped.
 // Outside the closures of a governor it is an error like others; in those of Stream,
 // after the first item, too.
 func Again(d time.Duration) error { return &againError{d} }
@@ -109,14 +110,18 @@ const pollsAhead = 5
 
 // poll sends the request back to wait for its next call. That is a new one: what
 // was counted about this one is forgotten, but not that it was sent.
-func (c *core) poll(a *attempt) fate {
+func (c *core) poll(a *attempt, refused []throttle.Scope) fate {
 	h := a.r.history()
+	probes := 0
+	if a.probe && len(refused) > 0 {
+		probes = h.probes + 1
+	}
 	h.running += time.Duration(c.now() - a.began)
 	h.polls++
-	h.attempts, h.limited, h.probes, h.failed, h.opens = 0, 0, 0, 0, 0
-	h.prev, h.polled, h.aside, h.yields = 0, true, false, h.polls%pollsAhead == 0
-	h.sent, h.err = true, a.out.err
+	h.attempts, h.limited, h.probes, h.failed, h.opens = 0, 0, probes, 0, 0
+	h.prev, h.polled, h.aside, h.yields = 0, true, probes >= maxProbes, h.polls%pollsAhead == 0
+	h.last, h.heard, h.sent, h.err = a.n, true, true, a.out.err
 	c.count.again.Add(1)
 	c.emit(event.Event{Kind: event.Again, Request: a.r.seq, Attempt: a.n, Delay: a.ails().pause})
-	return fate{back: true, pause: a.ails().pause}
+	return fate{back: true, pause: a.ails().pause, signal: a.ails().signal}
 }

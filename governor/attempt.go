@@ -196,6 +196,23 @@ type outcome struct {
 	err  error
 }
 
+// said is the error in which the vendor may have said something, nil if there is none.
+func (o outcome) said() error {
+	switch e := o.err.(type) {
+	case *pending:
+		if _, bare := e.err.(*againError); bare {
+			return nil
+		}
+		return e.err
+	case nil:
+	default:
+		if o.kind == ran {
+			return o.err
+		}
+	}
+	return nil
+}
+
 type outcomeKind uint8
 
 const (

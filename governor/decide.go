@@ -58,7 +58,7 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 		}
 		return fate{back: true}
 	case polled:
-		return c.poll(a)
+		return c.poll(a, refused)
 	}
 	if err == nil {
 		if r.hist != nil && r.hist.failed > 0 {
@@ -68,12 +68,14 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 	}
 	h := r.history()
 	now := c.now()
+	h.last = a.n
 	if h.attempts++; h.attempts == 1 {
 		h.first = a.began
 	}
 	h.running += time.Duration(now - a.began)
 	h.err = err
 	limited := len(refused) > 0
+	h.heard = limited
 	if !limited {
 		h.sent = true
 		h.failed++

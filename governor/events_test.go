@@ -317,6 +317,22 @@ func TestEventsOfTheEndSayWhatTheyPromise(t *testing.T) {
 	})
 }
 
+// Also where the last attempt was a poll.
+func TestTheEndAfterAPollSaysWhichAttemptThatWas(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		rec := governortest.Record(g, event.Refused, event.Completed)
+		governor.Do(t.Context(), g.With(governor.Ask{StartBy: time.Now().Add(5 * time.Second)}), "", governor.Func(func(context.Context) (int, error) {
+			return 0, governor.Again(3 * time.Second)
+		}))
+		synctest.Wait()
+		for _, e := range rec.Events() {
+			if e.Attempt != 1 {
+				t.Errorf("%v: attempt %d", e.Kind, e.Attempt)
+			}
+		}
+	})
+}
+
 // An error does not say twice how the last attempt ended.
 func TestAnErrorSaysOnceHowTheLastAttemptEnded(t *testing.T) {
 	bubble(t, func(c *governor.PlainConfig) {

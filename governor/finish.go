@@ -16,8 +16,11 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 	case n == 0:
 		count = &c.count.dropped
 		if r.hist != nil {
-			n = r.hist.attempts // who listens is told how many there were before
+			n = r.hist.last // who listens is told how many there were before
 		}
+	}
+	if own && err != ErrAbandoned && r.hist != nil { // else its attempt goes on
+		r.hist.heardOf(err)
 	}
 	if !own || err != ErrAbandoned { // else its attempt goes on
 		c.repeated(r)

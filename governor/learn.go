@@ -95,9 +95,9 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 		if d == throttle.Unknown {
 			d = c.gate.guessDelay(backoff.Step{Attempt: a.r.history().limited + 1})
 		}
-		if t := a.ill(); d >= t.pause || t.signal == nil {
+		if t := a.ill(); d >= t.pause {
 			said := sig
-			t.pause, t.signal = max(t.pause, d), &said
+			t.pause, t.signal = d, &said
 		}
 		ch.until = add(now, d)
 	} else {

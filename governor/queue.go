@@ -300,6 +300,11 @@ func (c *core) back(r *request, now int64) {
 	case r.lateAt(h.until):
 		c.drop(r, &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(h.until), Err: h.err})
 	default:
+		sc := r.lane().scopes()
+		if err := c.tooLong(r, c.gate.cooldown(&sc), h.until); err != nil && !c.observe { // as sweep has it
+			c.drop(r, err)
+			return
+		}
 		if long {
 			c.wouldRefuse(r, c.pausedTooLong(h))
 		}

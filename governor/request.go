@@ -172,6 +172,8 @@ type history struct {
 	prev      time.Duration    // last backoff
 	repeats   atomic.Bool      // a repetition is taken from the retry budget
 	err       error            // how the last attempt ended
+	last      int              // the last attempt's number
+	heard     bool             // the adapter took that for a refusal, or it was a poll
 	sent      bool             // an attempt ended otherwise than by a rate limit
 	polls     int              // attempts that asked by Again for the next; the rest counts from the last of them
 	kept      *attempt         // under KeepConn: whose slot and connection it holds

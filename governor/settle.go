@@ -25,17 +25,12 @@ func (c *core) settle(a *attempt) (next *attempt) {
 		a.mu.Unlock()
 	}
 	a.over = c.now()
+	c.attemptEnded(a)
 	f := fate{err: a.out.err}
 	var refused []throttle.Scope
 	defer func() { next = c.giveBack(a, f, refused) }()
-	if e, ok := a.out.err.(*pending); ok && a.out.kind == polled {
-		if refused = c.learn(a, e.err); len(refused) > 0 { // of the two the vendor's word counts
-			a.out = outcome{ran, tooLate(e.err)}
-		}
-	}
-	c.attemptEnded(a)
-	if a.out.kind == ran && a.out.err != nil && len(refused) == 0 {
-		refused = c.learn(a, a.out.err)
+	if err := a.out.said(); err != nil {
+		refused = c.learn(a, err)
 	}
 	if a.out.kind == ran {
 		c.judge(a, a.out.err)
@@ -247,7 +242,7 @@ func (c *core) free(a *attempt, refused []throttle.Scope) (wake bool) {
 	}
 	now := a.over
 	opening, charged := a.opening, a.charged
-	wake = c.gate.leave(now, a, o.good(), refused)
+	wake = c.gate.leave(now, a, o.good() && len(refused) == 0, refused)
 	if a.seq != 0 || charged {
 		c.relimit()
 	}
@@ -335,10 +330,15 @@ func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 		return breaker.Neutral
 	case o.good():
 		return breaker.Success
-	case o.kind == ran && (a.ails().gone || ofThisCall(o.err) == nil): // of another call, perhaps to another vendor
+	case o.kind == ran && a.ails().gone:
 		return breaker.Neutral
 	case o.kind > panicked:
 		return breaker.Neutral
+	}
+	if a.out.kind == ran {
+		if _, others := ofThisCall(a.out.err); others { // to another vendor, perhaps
+			return breaker.Neutral
+		}
 	}
 	if j, ok := a.core.breaker.(Judge); ok && a.out.kind == ran {
 		return j.Judge(a.out.err)

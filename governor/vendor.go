@@ -1,7 +1,6 @@
 package governor
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -19,9 +18,10 @@ import (
 // unknown. The pause is the whole host's, and events name no kind and no source:
 // implement Signaler to say more.
 //
-// What a call of a governor inside the closure has ended with is not part of it: of an error
-// that wraps a *CooldownError, *LateError, *CanceledError or *GaveUpError it is given the rest,
-// if there is any.
+// Of an error in which there is how another call of a governor has ended, inside the closure,
+// it is given the rest, if that one's adapter has heard what its vendor said: errors that wrap
+// such a *CooldownError, *LateError, *CanceledError or *GaveUpError are found by errors.As, but
+// wrap it no more, nor say so.
 //
 // It is called from many goroutines at once, with the slot of the attempt still
 // taken: it must be quick. When it panics the error counts as not limited.
@@ -83,7 +83,7 @@ func readSignals(v Vendor, err error, at time.Time) (sigs []throttle.Signal, bad
 			sigs, bad = nil, fmt.Errorf("governor: adapter panicked: %v\n\n%s", p, debug.Stack())
 		}
 	}()
-	if err = ofThisCall(err); err == nil {
+	if err, _ = ofThisCall(err); err == nil {
 		return nil, nil
 	}
 	if s, ok := v.(Signaler); ok {
@@ -103,59 +103,10 @@ func readQuotas(v Quoter, err error, at time.Time) (qs []throttle.Quota, bad err
 			qs, bad = nil, fmt.Errorf("governor: adapter panicked: %v\n\n%s", p, debug.Stack())
 		}
 	}()
-	if err = ofThisCall(err); err == nil {
+	if err, _ = ofThisCall(err); err == nil {
 		return nil, nil
 	}
 	return v.Quotas(err, at), nil
-}
-
-// verdictOfAnother is an error with which a governor ends a call, and which may wrap what the
-// vendor said to that, or what Again returns.
-type verdictOfAnother interface {
-	error
-	learned()
-}
-
-func (e *CooldownError) learned() {}
-func (e *LateError) learned()     {}
-func (e *CanceledError) learned() {}
-func (e *GaveUpError) learned()   {}
-func (e *againError) learned()    {}
-
-// ofThisCall is err without how other calls ended that its closure made, of this governor or
-// another one. What their vendor said has been learned there: it is for whom they were made
-// for, and was so long ago. It is nil when nothing is left.
-func ofThisCall(err error) error {
-	switch own := withoutOthers(err, nil); len(own) {
-	case 0:
-		return nil
-	case 1:
-		return own[0]
-	default:
-		return errors.Join(own...)
-	}
-}
-
-// withoutOthers appends the parts of err that have nothing of others to own.
-func withoutOthers(err error, own []error) []error {
-	if _, has := errors.AsType[verdictOfAnother](err); !has {
-		if err != nil {
-			own = append(own, err)
-		}
-		return own
-	}
-	switch e := err.(type) {
-	case verdictOfAnother:
-	case *stale:
-		return withoutOthers(e.err, own)
-	case interface{ Unwrap() error }:
-		return withoutOthers(e.Unwrap(), own)
-	case interface{ Unwrap() []error }:
-		for _, part := range e.Unwrap() {
-			own = withoutOthers(part, own)
-		}
-	}
-	return own
 }
 
 // own fills in the refused request's own key where a signal names only a level.

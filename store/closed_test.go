@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,13 @@ import (
 
 // switched is a Store that can be reached while it is not off.
 func switched(s store.Store) (st *faulty, off func(bool)) {
-	do := arrives
-	return &faulty{Store: s, fate: func() fate { return do }}, func(is bool) {
-		if do = arrives; is {
-			do = lost
+	var away atomic.Bool
+	return &faulty{Store: s, fate: func() fate {
+		if away.Load() {
+			return lost
 		}
-	}
+		return arrives
+	}}, away.Store
 }
 
 // What a process gives back that has closed its Share is not lost with some exchanges.
