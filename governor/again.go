@@ -41,7 +41,8 @@ import (
 //
 // The error may be wrapped. When the vendor's adapter finds a rate limit in what it is
 // wrapped with, that is learned: the request waits for the vendor's pause, too, and limits
-// and the breaker hear of a refusal; but it is no attempt either. The value that the closure returns with it is dropped.
+// and the breaker hear of a refusal; but it is no attempt either, unless the vendor said not
+// to repeat it (throttle.Signal.NoRetry), which ends it. The value that the closure returns with it is dropped.
 // Outside the closures of a governor it is an error like others; in those of Stream,
 // after the first item, too.
 func Again(d time.Duration) error { return &againError{d} }
@@ -97,7 +98,9 @@ func (a *attempt) answer(err error) outcome {
 		c.count.clamped.Add(1)
 		c.emit(event.Event{Kind: event.Clamped, Request: a.r.seq, Attempt: a.n, Delay: c.minCooldown, Source: "again"})
 	}
-	a.ill().pause = max(c.minCooldown, e.after)
+	t := a.ill()
+	t.asked = max(c.minCooldown, e.after)
+	t.pause = t.asked
 	return outcome{polled, &pending{err}}
 }
 
@@ -121,7 +124,17 @@ func (c *core) poll(a *attempt, refused []throttle.Scope) fate {
 	h.attempts, h.limited, h.probes, h.failed, h.opens = 0, 0, probes, 0, 0
 	h.prev, h.polled, h.aside, h.yields = 0, true, probes >= maxProbes, h.polls%pollsAhead == 0
 	h.last, h.heard, h.sent, h.err = a.n, true, true, a.out.err
+	if h.refusedPolls++; len(refused) == 0 {
+		h.refusedPolls = 0
+	}
+	t := a.ails()
+	switch {
+	case a.final: // what was refused is not to be repeated, says the vendor
+		return fate{err: c.gaveUp(a.r, nil), own: true}
+	case c.observe:
+		t.pause, t.signal = t.asked, nil
+	}
 	c.count.again.Add(1)
-	c.emit(event.Event{Kind: event.Again, Request: a.r.seq, Attempt: a.n, Delay: a.ails().pause})
-	return fate{back: true, pause: a.ails().pause, signal: a.ails().signal}
+	c.emit(event.Event{Kind: event.Again, Request: a.r.seq, Attempt: a.n, Delay: t.pause})
+	return fate{back: true, pause: t.pause, signal: t.signal}
 }

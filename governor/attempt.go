@@ -57,6 +57,7 @@ type attempt struct {
 	body      bool // a stream's loop body runs
 	final     bool // the vendor wants no retry
 	back      bool // the request went on waiting
+	read      bool // the adapter has found something in its error
 	reported  bool // as stuck; guarded by its list's mutex
 
 	// mu guards what follows.
@@ -73,6 +74,7 @@ type trouble struct {
 	midway  error            // why its context ended while the closure ran
 	gone    bool             // because the request was cancelled
 	stalled bool             // a stream's loop took too long for an item
+	asked   time.Duration    // of that, what the closure did by Again
 	pause   time.Duration    // that the vendor, or the closure by Again, asked of this request alone
 	signal  *throttle.Signal // by which the vendor did; nil: it did not
 	keeper  Keeper           // what the closure returned, of a call of Held, whose lease follows; else nil
@@ -200,15 +202,12 @@ type outcome struct {
 func (o outcome) said() error {
 	switch e := o.err.(type) {
 	case *pending:
-		if _, bare := e.err.(*againError); bare {
-			return nil
+		if o.kind == polled {
+			return e.err
 		}
-		return e.err
-	case nil:
-	default:
-		if o.kind == ran {
-			return o.err
-		}
+	}
+	if o.kind == ran {
+		return o.err
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 	h.running += time.Duration(now - a.began)
 	h.err = err
 	limited := len(refused) > 0
-	h.heard = limited
+	h.heard, h.refusedPolls = a.read, 0
 	if !limited {
 		h.sent = true
 		h.failed++
@@ -165,7 +165,7 @@ func (c *core) gaveUp(r *request, reason error) error {
 	h := r.hist
 	return &GaveUpError{
 		Attempts: h.attempts, Waited: max(0, time.Duration(c.now()-h.submitted)-h.running),
-		Reason: reason, Err: h.err, sent: h.sent,
+		Reason: reason, Err: h.err, sent: h.sent, heard: h.heard,
 	}
 }
 
@@ -192,7 +192,7 @@ func (c *core) cancelError(r *request) error {
 		return c.stopError(r, ErrClosed)
 	}
 	if h := r.hist; h != nil {
-		e.Err, e.sent = h.err, h.sent
+		e.Err, e.sent, e.heard = h.err, h.sent, h.heard
 	}
 	return e
 }

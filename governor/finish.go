@@ -19,9 +19,6 @@ func (c *core) finish(r *request, n int, err error, own bool) bool {
 			n = r.hist.last // who listens is told how many there were before
 		}
 	}
-	if own && err != ErrAbandoned && r.hist != nil { // else its attempt goes on
-		r.hist.heardOf(err)
-	}
 	if !own || err != ErrAbandoned { // else its attempt goes on
 		c.repeated(r)
 		if r.place&beyond != 0 {

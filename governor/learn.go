@@ -35,7 +35,9 @@ func (c *core) learn(a *attempt, err error) (refused []throttle.Scope) {
 		sc := c.received(sig, at, now, a, err)
 		refused = append(refused, sc)
 	}
-	c.tell(a, c.quotas(a, err, at), len(sigs) > 0)
+	quotas := c.quotas(a, err, at)
+	a.read = len(sigs)+len(quotas) > 0
+	c.tell(a, quotas, len(sigs) > 0)
 	if len(sigs) > 0 {
 		c.count.limited.Add(1)
 		c.wakeUp()
@@ -93,7 +95,7 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 	if sig.Scope.Level == throttle.Request {
 		d := sig.Delay
 		if d == throttle.Unknown {
-			d = c.gate.guessDelay(backoff.Step{Attempt: a.r.history().limited + 1})
+			d = c.gate.guessDelay(backoff.Step{Attempt: a.r.history().limited + a.r.hist.refusedPolls + 1})
 		}
 		if t := a.ill(); d >= t.pause {
 			said := sig

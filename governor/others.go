@@ -10,44 +10,74 @@ import (
 // ended. What their vendor said has been learned there then: whom it is for, and since when it
 // counts, this call does not know, and to learn it once more would pause whoever made it, too.
 
-// verdict is an error with which a governor ends a call that has waited.
+// verdict is an error with which a governor ends a call.
 type verdict interface {
 	error
 
-	// learned reports whether nothing is to be learned from it: there was no attempt, or the
-	// adapter took how the last one ended for a rate limit.
-	learned() bool
+	// unlearned returns how the call's last attempt ended, if its governor's adapter has found
+	// nothing in that; nil otherwise, or if there was none.
+	unlearned() error
 }
 
-func (e *CooldownError) learned() bool { return e.heard || e.Err == nil }
-func (e *LateError) learned() bool     { return e.heard || e.Err == nil }
-func (e *CanceledError) learned() bool { return e.heard || e.Err == nil }
-func (e *GaveUpError) learned() bool   { return e.heard }
-
-// heard notes in err, which ends a request and is not yet known to others, what its last
-// attempt has ended with.
-func (h *history) heardOf(err error) {
-	switch e := err.(type) {
-	case *CooldownError:
-		e.heard = h.heard
-	case *LateError:
-		e.heard = h.heard
-	case *CanceledError:
-		e.heard = h.heard
-	case *GaveUpError:
-		e.heard = h.heard
-		h.heardOf(e.Reason)
+// unheard is err where it is not heard.
+func unheard(heard bool, err error) error {
+	if heard {
+		return nil
 	}
+	return err
 }
 
-// ofThisCall returns err without how other calls have ended, nil when nothing is left, and
-// whether there was any such in it. It is for who reads what the vendor said.
+func (e *CooldownError) unlearned() error {
+	if e == nil {
+		return nil
+	}
+	return unheard(e.heard, e.Err)
+}
+
+func (e *LateError) unlearned() error {
+	if e == nil {
+		return nil
+	}
+	return unheard(e.heard, e.Err)
+}
+
+func (e *CanceledError) unlearned() error {
+	if e == nil {
+		return nil
+	}
+	return unheard(e.heard, e.Err)
+}
+
+func (e *GaveUpError) unlearned() error {
+	if e == nil {
+		return nil
+	}
+	return unheard(e.heard, e.Err)
+}
+
+func (e *againError) unlearned() error { return nil }
+
+// isAgain reports whether it is what Again returns that stands in the way of the rest of err: of
+// a call that was to poll no more.
+func isAgain(err error) bool {
+	v, _ := errors.AsType[verdict](err)
+	_, again := v.(*againError)
+	return again
+}
+
+// ofThisCall returns err without how other calls have ended, nil when nothing is left but what
+// wraps that, and whether there was any such in it. It is for who reads what the vendor said.
 func ofThisCall(err error) (own error, others bool) {
 	rest, others := apart(err)
-	switch len(rest) {
-	case 0:
+	said := false
+	for _, part := range rest {
+		wraps, is := part.(*alone)
+		said = said || !is || !wraps.plain()
+	}
+	switch {
+	case !said:
 		return nil, others
-	case 1:
+	case len(rest) == 1:
 		return rest[0], others
 	}
 	return errors.Join(rest...), others
@@ -55,8 +85,11 @@ func ofThisCall(err error) (own error, others bool) {
 
 // apart returns the parts of err without those of other calls.
 func apart(err error) (rest []error, others bool) {
-	if v, ok := err.(verdict); ok && v.learned() {
-		return nil, true
+	if v, ok := err.(verdict); ok {
+		if said := v.unlearned(); said != nil {
+			rest, _ = apart(said)
+		}
+		return rest, true
 	}
 	var parts []error
 	switch e := err.(type) {
@@ -77,7 +110,7 @@ func apart(err error) (rest []error, others bool) {
 	asks := true
 	if x, ok := err.(interface{ As(any) bool }); ok { // a list of errors may have some that it does not wrap
 		var v verdict
-		asks = !x.As(&v) || !v.learned()
+		asks = !x.As(&v) || v == nil
 	}
 	if asks && !others {
 		return []error{err}, false
@@ -89,6 +122,19 @@ func apart(err error) (rest []error, others bool) {
 type alone struct {
 	err  error
 	asks bool // its own methods As and Is, which do not look into what another call has ended with
+}
+
+// plain reports whether it is one that only wraps: of fmt, errors, and of this package.
+func (e *alone) plain() bool {
+	t := reflect.TypeOf(e.err)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch e.err.(type) {
+	case *executed, *unsent, *stale:
+		return true
+	}
+	return t.PkgPath() == "fmt" || t.PkgPath() == "errors"
 }
 
 func (e *alone) Error() string { return fmt.Sprintf("%T", e.err) }

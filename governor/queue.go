@@ -109,7 +109,7 @@ func (c *core) sweepLate(lanes iter.Seq[*lane], others []*request, now int64, wa
 // that is known: its latest start comes before.
 func (c *core) tooLateIn(r *request, now int64, wait time.Duration) error {
 	if could := add(now, wait); r.flags&dated != 0 && wait < limiter.Unsure && r.lateAt(could) {
-		return &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(could), Err: r.last()}
+		return &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(could), Err: r.last(), heard: r.read()}
 	}
 	return nil
 }
@@ -122,9 +122,9 @@ func (c *core) tooLong(r *request, cd cooldown, now int64) error {
 	last := r.last()
 	switch {
 	case c.maxWait >= 0 && cd.until-now > int64(c.maxWait) && cd.until-c.now() > int64(c.maxWait): // it may have begun after now
-		return &CooldownError{Scope: cd.scope, Until: c.gate.shown(cd.until), Signal: cd.signal, Err: last}
+		return &CooldownError{Scope: cd.scope, Until: c.gate.shown(cd.until), Signal: cd.signal, Err: last, heard: r.read()}
 	case r.lateAt(cd.until):
-		return &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(cd.until), Err: last}
+		return &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(cd.until), Err: last, heard: r.read()}
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (c *core) expire(now int64) {
 }
 
 func (c *core) lateError(r *request) error {
-	return &LateError{By: c.gate.shown(r.startBy()), Err: r.last()}
+	return &LateError{By: c.gate.shown(r.startBy()), Err: r.last(), heard: r.read()}
 }
 
 // cancel ends a waiting request whose context ended, or that was cancelled.
@@ -298,7 +298,7 @@ func (c *core) back(r *request, now int64) {
 	case long && !c.observe:
 		c.drop(r, c.pausedTooLong(h))
 	case r.lateAt(h.until):
-		c.drop(r, &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(h.until), Err: h.err})
+		c.drop(r, &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(h.until), Err: h.err, heard: h.heard})
 	default:
 		sc := r.lane().scopes()
 		if err := c.tooLong(r, c.gate.cooldown(&sc), h.until); err != nil && !c.observe { // as sweep has it
@@ -315,7 +315,7 @@ func (c *core) back(r *request, now int64) {
 
 // pausedTooLong is why a request that is to wait by itself cannot.
 func (c *core) pausedTooLong(h *history) error {
-	e := &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.shown(h.until), Err: h.err}
+	e := &CooldownError{Scope: throttle.Scope{Level: throttle.Request}, Until: c.gate.shown(h.until), Err: h.err, heard: h.heard}
 	if h.signal != nil {
 		e.Signal = *h.signal
 	}

@@ -169,18 +169,20 @@ type history struct {
 	first     int64         // start of the first attempt
 	running   time.Duration // how long attempts ran
 	submitted int64
-	prev      time.Duration    // last backoff
-	repeats   atomic.Bool      // a repetition is taken from the retry budget
-	err       error            // how the last attempt ended
-	last      int              // the last attempt's number
-	heard     bool             // the adapter took that for a refusal, or it was a poll
-	sent      bool             // an attempt ended otherwise than by a rate limit
-	polls     int              // attempts that asked by Again for the next; the rest counts from the last of them
-	kept      *attempt         // under KeepConn: whose slot and connection it holds
-	until     int64            // end of a backoff or a pause of its own
-	signal    *throttle.Signal // by which the vendor asked for that; nil: it did not
-	cost      int32            // of the request, if it is large
-	result    error            // of the request; written before that is done, and read after
+	prev      time.Duration // last backoff
+	repeats   atomic.Bool   // a repetition is taken from the retry budget
+	err       error         // how the last attempt ended
+	last      int           // the last attempt's number
+	heard     bool          // the adapter has found something in how that ended, or it was a poll
+
+	refusedPolls int              // in a row
+	sent         bool             // an attempt ended otherwise than by a rate limit
+	polls        int              // attempts that asked by Again for the next; the rest counts from the last of them
+	kept         *attempt         // under KeepConn: whose slot and connection it holds
+	until        int64            // end of a backoff or a pause of its own
+	signal       *throttle.Signal // by which the vendor asked for that; nil: it did not
+	cost         int32            // of the request, if it is large
+	result       error            // of the request; written before that is done, and read after
 
 	// bell is that of the worker of the last attempt, which waits under KeepConn.
 	bell chan struct{}
@@ -339,6 +341,9 @@ func (r *request) last() error {
 	}
 	return r.hist.err
 }
+
+// read reports whether the adapter has found anything in that.
+func (r *request) read() bool { return r.hist != nil && r.hist.heard }
 
 // cause returns why the request is cancelled, nil when it is not.
 func (r *request) cause() error {

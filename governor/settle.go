@@ -25,15 +25,32 @@ func (c *core) settle(a *attempt) (next *attempt) {
 		a.mu.Unlock()
 	}
 	a.over = c.now()
-	c.attemptEnded(a)
 	f := fate{err: a.out.err}
 	var refused []throttle.Scope
 	defer func() { next = c.giveBack(a, f, refused) }()
-	if err := a.out.said(); err != nil {
-		refused = c.learn(a, err)
+	ended := false
+	end := func(err error) {
+		if !ended {
+			ended = true
+			c.attemptEnded(a, err)
+		}
 	}
-	if a.out.kind == ran {
-		c.judge(a, a.out.err)
+	defer func() { end(nil) }() // when an adapter ends the goroutine over what is no failure
+	said := a.out.said()
+	if a.out.kind != polled {
+		end(a.out.err)
+	}
+	if said != nil {
+		refused = c.learn(a, said)
+	}
+	if a.out.kind == polled {
+		if len(refused) == 0 {
+			said = nil // it went well
+		}
+		end(said)
+	}
+	if said != nil || a.out.kind == ran {
+		c.judge(a, said)
 	}
 	f = c.decide(a, refused)
 	return nil
@@ -64,7 +81,7 @@ func (a *attempt) outlives() bool {
 }
 
 // attemptEnded counts and tells that a closure, or its last hold, is over.
-func (c *core) attemptEnded(a *attempt) {
+func (c *core) attemptEnded(a *attempt, err error) {
 	if a.seq == 0 {
 		return
 	}
@@ -72,11 +89,8 @@ func (c *core) attemptEnded(a *attempt) {
 		c.repeated(a.r)
 		c.retry.Budget.End()
 	}
-	took, err := a.over-a.began, a.out.err
+	took := a.over - a.began
 	c.calls.add(took)
-	if a.out.kind == polled {
-		err = nil // it went well
-	}
 	if c.observe {
 		c.overdue(a, took)
 	}
@@ -103,7 +117,7 @@ func (c *core) settleHeld(a *attempt) {
 	}
 	a.out = outcome{ran, held}
 	a.over = c.now()
-	c.attemptEnded(a)
+	c.attemptEnded(a, held)
 	var refused []throttle.Scope
 	defer func() {
 		defer c.untrack(a)
@@ -270,20 +284,22 @@ func (c *core) report(a *attempt, took time.Duration, refused []throttle.Scope) 
 			c.count.hookPanics.Add(1)
 		}
 	}()
-	verdict := breaker.Failure
+	verdict, err := breaker.Failure, a.out.err
 	defer func() { // also when Judge does not return
 		r, ok := c.breaker.(ErrorReporter)
 		if !ok || verdict != breaker.Failure {
 			c.breaker.Report(a.permit, time.Now(), verdict, took)
 			return
 		}
-		err := a.out.err
 		if a.out.kind == exited {
 			err = ErrGoexit
 		}
 		r.ReportError(a.permit, time.Now(), verdict, took, err)
 	}()
 	verdict = a.verdict(refused)
+	if own, _ := ofThisCall(err); own != nil { // of others it may say when to come again, but not here
+		err = own
+	}
 }
 
 // relimit has the actor ask the limits again, where lanes wait for them: they were
@@ -335,13 +351,17 @@ func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 	case o.kind > panicked:
 		return breaker.Neutral
 	}
-	if a.out.kind == ran {
-		if _, others := ofThisCall(a.out.err); others { // to another vendor, perhaps
-			return breaker.Neutral
-		}
+	if a.out.kind != ran {
+		return breaker.Failure
 	}
-	if j, ok := a.core.breaker.(Judge); ok && a.out.kind == ran {
-		return j.Judge(a.out.err)
+	err := a.out.err
+	if own, others := ofThisCall(err); own != nil {
+		err = own
+	} else if others && !isAgain(err) {
+		return breaker.Neutral // of a call to another vendor, perhaps
+	}
+	if j, ok := a.core.breaker.(Judge); ok {
+		return j.Judge(err)
 	}
 	return breaker.Failure
 }

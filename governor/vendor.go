@@ -18,10 +18,10 @@ import (
 // unknown. The pause is the whole host's, and events name no kind and no source:
 // implement Signaler to say more.
 //
-// Of an error in which there is how another call of a governor has ended, inside the closure,
-// it is given the rest, if that one's adapter has heard what its vendor said: errors that wrap
-// such a *CooldownError, *LateError, *CanceledError or *GaveUpError are found by errors.As, but
-// wrap it no more, nor say so.
+// How other calls of a governor have ended that the closure made is left out of err: in the place
+// of a *CooldownError, *LateError, *CanceledError or *GaveUpError there is what the vendor said
+// to that call, if the adapter of its governor has found nothing in it, or nothing. What wraps
+// such an error is found by errors.As, without it and without a text.
 //
 // It is called from many goroutines at once, with the slot of the attempt still
 // taken: it must be quick. When it panics the error counts as not limited.

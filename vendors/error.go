@@ -70,6 +70,11 @@ func responses(err error) (found []*ResponseError) {
 		case interface{ Unwrap() []error }:
 			all := e.Unwrap()
 			todo = append(todo, all[:min(len(all), maxTree)]...)
+		case interface{ As(any) bool }: // it stands for one that wraps what is not to be seen
+			var re *ResponseError
+			if e.As(&re) && re != nil {
+				found = append(found, re)
+			}
 		}
 	}
 	return found
