@@ -222,7 +222,6 @@ func (c *cell) answered(it *Item, a *Answer, sent, sentAt, now int64) (after []f
 				c.probeEnds = min(c.probeEnds, now)
 			}
 		}
-		c.member.part()
 	}
 	if asked && !c.met {
 		after = append(after, c.meet(now)...)

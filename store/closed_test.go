@@ -179,42 +179,74 @@ func TestNothingIsKeptOfSharesThatWaited(t *testing.T) {
 	})
 }
 
-// A pause holds for the next governor of the Name while the store is away, whoever it is for, and
-// a shorter one does not end it.
+// A pause of the host holds for the next governor of the Name while the store is away, and a
+// shorter one does not end it.
 func TestAPauseHoldsForTheNextGovernorInAnOutage(t *testing.T) {
-	for _, scope := range []throttle.Scope{{}, {Level: throttle.Tenant, Key: "a"}} {
-		for _, word := range []time.Duration{0, 50 * time.Millisecond} {
-			t.Run(fmt.Sprintf("%v, then %v", scope, word), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					st, off := switched(memory(t))
-					s := syncer(t, store.SyncerConfig{Store: st, Outage: store.Open})
-					defer s.Close()
-					mk := func() *governor.Plain {
-						g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, MaxWait: -1})
-						if err != nil {
-							t.Fatal(err)
-						}
-						return g
-					}
-					g := mk()
-					time.Sleep(time.Second)
-					said := time.Now()
-					g.Learn(throttle.Signal{Scope: scope, Delay: 30 * time.Second})
-					time.Sleep(3 * time.Second)
-					g.Close()
-					time.Sleep(2 * time.Second)
-					off(true)
-					g = mk()
-					defer g.Close()
-					time.Sleep(3 * time.Second) // the store is lost
-					if word > 0 {
-						g.Learn(throttle.Signal{Scope: scope, Delay: word})
-					}
-					if _, err := governor.Do(t.Context(), g.With(governor.Ask{Tenant: "a"}), "", governor.Func(func(context.Context) (int, error) { return 0, nil })); err != nil {
+	for _, word := range []time.Duration{0, 50 * time.Millisecond} {
+		t.Run(fmt.Sprintf("then %v", word), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, off := switched(memory(t))
+				s := syncer(t, store.SyncerConfig{Store: st, Outage: store.Open})
+				defer s.Close()
+				mk := func() *governor.Plain {
+					g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s, MaxWait: -1})
+					if err != nil {
 						t.Fatal(err)
 					}
-					if d := time.Since(said); d < 30*time.Second {
-						t.Errorf("a call %v after a pause of 30s began", d)
+					return g
+				}
+				g := mk()
+				time.Sleep(time.Second)
+				said := time.Now()
+				g.Learn(throttle.Signal{Delay: 30 * time.Second})
+				time.Sleep(3 * time.Second)
+				g.Close()
+				time.Sleep(2 * time.Second)
+				off(true)
+				g = mk()
+				defer g.Close()
+				time.Sleep(3 * time.Second) // the store is lost
+				if word > 0 {
+					g.Learn(throttle.Signal{Delay: word})
+				}
+				if _, err := governor.Do(t.Context(), g.With(governor.Ask{Tenant: "a"}), "", governor.Func(func(context.Context) (int, error) { return 0, nil })); err != nil {
+					t.Fatal(err)
+				}
+				if d := time.Since(said); d < 30*time.Second {
+					t.Errorf("a call %v after a pause of 30s began", d)
+				}
+			})
+		})
+	}
+}
+
+// Of a governor that has gone nothing is kept where the store refuses its key, or answers nonsense.
+func TestNothingIsKeptOfAGovernorWhoseKeyIsRefused(t *testing.T) {
+	for _, refusal := range []error{store.ErrTooMany, store.ErrInvalid} {
+		for _, before := range []bool{false, true} { // refused when the word is said, or later
+			t.Run(fmt.Sprintf("%v, before %t", refusal, before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var refuses atomic.Bool
+					s := syncer(t, store.SyncerConfig{Store: perKey{memory(t), func(string) error {
+						if refuses.Load() {
+							return refusal
+						}
+						return nil
+					}}})
+					defer s.Close()
+					g, err := governor.New(governor.PlainConfig{Name: "acme", Store: s})
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(2 * time.Second)
+					refuses.Store(before)
+					g.Learn(throttle.Signal{Scope: throttle.Scope{Level: throttle.Tenant, Key: "a"}, Delay: 5 * time.Second})
+					time.Sleep(2 * time.Second)
+					g.Close()
+					refuses.Store(true)
+					time.Sleep(time.Hour)
+					if n := s.Cells(); n > 0 {
+						t.Errorf("%d keys are left", n)
 					}
 				})
 			})

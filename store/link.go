@@ -118,10 +118,9 @@ func (s *Syncer) Join(g Governor) (leave func()) {
 	}
 }
 
-// part ends l when it has no governor any more, has said all, and nothing cools that the next
-// one may have to be told, when the store is away.
+// part ends l when it has no governor any more, and has said all.
 func (l *link) part() {
-	if c := l.c; len(l.gov) == 0 && c.member == l && c.pending == nil && !l.toSay() && !l.cooling() {
+	if c := l.c; len(l.gov) == 0 && c.member == l && c.pending == nil && !l.toSay() {
 		c.member = nil
 	}
 }

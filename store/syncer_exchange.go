@@ -138,6 +138,9 @@ func (s *Syncer) settled(batch []*cell, items []Item, answers []Answer, err erro
 			after = append(after, c.answered(&items[i], &answers[i], sent, sentAt, now)...)
 		}
 		c.hintsAnswered()
+		if c.member != nil {
+			c.member.part()
+		}
 		s.plan(c, c.next(now))
 	}
 	if whole {
