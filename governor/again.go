@@ -124,15 +124,17 @@ func (c *core) poll(a *attempt, refused []throttle.Scope) fate {
 	h.attempts, h.limited, h.probes, h.failed, h.opens = 0, 0, probes, 0, 0
 	h.prev, h.polled, h.aside, h.yields = 0, true, probes >= maxProbes, h.polls%pollsAhead == 0
 	h.last, h.heard, h.sent, h.err = a.n, true, true, a.out.err
-	if h.refusedPolls++; len(refused) == 0 {
-		h.refusedPolls = 0
+	if len(refused) == 0 {
+		h.guesses = 0
 	}
 	t := a.ails()
 	switch {
-	case a.final: // what was refused is not to be repeated, says the vendor
-		return fate{err: c.gaveUp(a.r, nil), own: true}
 	case c.observe:
 		t.pause, t.signal = t.asked, nil
+	case a.final: // what was refused is not to be repeated, says the vendor
+		a.r.task.clear()
+		h.err = tooLate(a.out.said())
+		return fate{err: c.returned(h.err)}
 	}
 	c.count.again.Add(1)
 	c.emit(event.Event{Kind: event.Again, Request: a.r.seq, Attempt: a.n, Delay: t.pause})

@@ -184,3 +184,68 @@ func TestTheEndOfAPollThatWasRefusedHasItsError(t *testing.T) {
 		}
 	})
 }
+
+// banned is how a vendor says that it wants no repetition.
+func banned() error {
+	return &governortest.Refusal{Signals: []throttle.Signal{{Kind: throttle.KindBan, Delay: time.Second, NoRetry: true}}}
+}
+
+// Its end is that of a call that was refused without an Again, but without a value; by Observe it
+// is none.
+func TestTheEndOfAPollThatIsNotToBeRepeatedIsThatOfACall(t *testing.T) {
+	for _, observe := range []bool{false, true} {
+		t.Run(fmt.Sprintf("observe %t", observe), func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) { c.Observe, c.Retry = observe, &retry.Config{Attempts: 3} }, func(t *testing.T, g *governor.Plain) {
+				n := 0
+				v, err := governor.Do(t.Context(), g, "", governor.Func(func(ctx context.Context) (int, error) {
+					return governor.Do(ctx, g, "", governor.Func(func(context.Context) (int, error) {
+						if n++; n > 1 {
+							return 7, nil
+						}
+						return 5, fmt.Errorf("%w: %w", governor.Again(time.Second), banned())
+					}))
+				}))
+				if observe {
+					if v != 7 || err != nil {
+						t.Errorf("%v, %v", v, err)
+					}
+					return
+				}
+				_, said := errors.AsType[*governortest.Refusal](err)
+				if n != 1 || v != 0 || !said || errors.Is(err, governor.ErrGaveUp) || governor.IsRefused(err) {
+					t.Errorf("%d calls, %v, %v", n, v, err)
+				}
+			})
+		})
+	}
+}
+
+// What the vendor gives a time for is no guess, and no refusal begins guessing anew.
+func TestOnlyGuessesMakeTheNextOneLonger(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		var at []time.Duration
+		start := time.Now()
+		governor.Do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+			at = append(at, time.Since(start))
+			delay := throttle.Unknown
+			if len(at) <= 6 {
+				delay = time.Second
+			}
+			err := governortest.Limited(delay, throttle.Scope{Level: throttle.Request})
+			switch n := len(at); {
+			case n > 11:
+				return 0, nil
+			case n > 9:
+				return 0, err
+			}
+			return 0, fmt.Errorf("%w: %w", governor.Again(time.Second), err)
+		}))
+		guess := 15 * time.Second
+		for i := 7; i < len(at); i++ {
+			if d := at[i] - at[i-1]; d != guess {
+				t.Errorf("guess %d is %v, want %v", i-6, d, guess)
+			}
+			guess *= 2
+		}
+	})
+}

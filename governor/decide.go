@@ -75,7 +75,9 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 	h.running += time.Duration(now - a.began)
 	h.err = err
 	limited := len(refused) > 0
-	h.heard, h.refusedPolls = a.read, 0
+	if h.heard = a.read; !limited {
+		h.guesses = 0
+	}
 	if !limited {
 		h.sent = true
 		h.failed++

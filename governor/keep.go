@@ -87,16 +87,17 @@ func (c *core) futile(a *attempt, f *fate) error {
 	}
 	h := r.history()
 	h.until, h.signal = add(now, pause), f.signal
-	sc := a.scopes()
-	if err := c.tooLong(r, c.gate.cooldown(&sc), h.until); err != nil && !c.observe {
-		return err
-	}
 	switch {
 	case c.maxWait >= 0 && pause > c.maxWait && !c.observe:
 		return c.pausedTooLong(h)
 	case r.lateAt(h.until):
 		return &LateError{By: c.gate.shown(r.startBy()), Could: c.gate.shown(h.until), Err: h.err, heard: h.heard}
-	case c.breaker != nil && !c.breakerWait && !c.observe: // see tripped
+	}
+	sc := a.scopes()
+	if err := c.tooLong(r, c.gate.cooldown(&sc), h.until); err != nil && !c.observe {
+		return err
+	}
+	if c.breaker != nil && !c.breakerWait && !c.observe { // see tripped
 		return c.breaker.Ready(c.gate.time(now))
 	}
 	return nil

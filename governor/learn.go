@@ -95,7 +95,9 @@ func (c *core) received(sig throttle.Signal, at time.Time, now int64, a *attempt
 	if sig.Scope.Level == throttle.Request {
 		d := sig.Delay
 		if d == throttle.Unknown {
-			d = c.gate.guessDelay(backoff.Step{Attempt: a.r.history().limited + a.r.hist.refusedPolls + 1})
+			h := a.r.history()
+			h.guesses++
+			d = c.gate.guessDelay(backoff.Step{Attempt: h.guesses})
 		}
 		if t := a.ill(); d >= t.pause {
 			said := sig

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // A closure may make calls of its own, of this governor or of another one, and return how they
@@ -68,6 +69,9 @@ func isAgain(err error) bool {
 // ofThisCall returns err without how other calls have ended, nil when nothing is left but what
 // wraps that, and whether there was any such in it. It is for who reads what the vendor said.
 func ofThisCall(err error) (own error, others bool) {
+	if _, has := errors.AsType[verdict](err); !has { // mostly
+		return err, false
+	}
 	rest, others := apart(err)
 	said := false
 	for _, part := range rest {
@@ -83,16 +87,29 @@ func ofThisCall(err error) (own error, others bool) {
 	return errors.Join(rest...), others
 }
 
+// beside returns what a closure has failed with itself, beside how other calls have ended, nil
+// if that is nothing, whoever wraps it, and whether there was any such. It is for the breaker.
+func beside(err error) (own error, others bool) {
+	if _, has := errors.AsType[verdict](err); !has {
+		return err, false
+	}
+	rest, others := apart(err)
+	rest = slices.DeleteFunc(rest, func(part error) bool {
+		_, wraps := part.(*alone)
+		return wraps && others
+	})
+	return errors.Join(rest...), others
+}
+
 // apart returns the parts of err without those of other calls.
 func apart(err error) (rest []error, others bool) {
-	if v, ok := err.(verdict); ok {
-		if said := v.unlearned(); said != nil {
+	var parts []error
+	switch e := err.(type) {
+	case *CooldownError, *LateError, *CanceledError, *GaveUpError, *againError: // not what embeds one
+		if said := e.(verdict).unlearned(); said != nil {
 			rest, _ = apart(said)
 		}
 		return rest, true
-	}
-	var parts []error
-	switch e := err.(type) {
 	case *stale:
 		parts = []error{e.err}
 	case interface{ Unwrap() error }:

@@ -281,3 +281,49 @@ func TestAnErrorOfABreakerMayBeSharedByRequests(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// embedding is an error of its own that has the methods of another.
+type embedding struct {
+	*governor.CooldownError
+	own error
+}
+
+func (e embedding) Unwrap() error { return e.own }
+
+func TestAnErrorThatEmbedsTheEndOfACallIsNone(t *testing.T) {
+	bubble(t, func(c *governor.PlainConfig) { c.LimitedAttempts = 1 }, func(t *testing.T, g *governor.Plain) {
+		governor.Do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+			return 0, embedding{&governor.CooldownError{}, governortest.Limited(time.Second)}
+		}))
+		if s := g.Stats(); s.Limited != 1 {
+			t.Errorf("limited %d", s.Limited)
+		}
+	})
+}
+
+// Whoever wraps how an inner call ended, nothing has failed for the breaker.
+func TestTheBreakerHearsNothingOfWrappedEndsOfInnerCalls(t *testing.T) {
+	for name, wrap := range map[string]func(error) error{
+		"fmt": func(e error) error { return fmt.Errorf("x: %w", e) }, "permanent": retry.Permanent, "of the user's": func(e error) error { return &busy{e} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := breaker.New(breaker.Config{Consecutive: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bubble(t, func(c *governor.PlainConfig) { c.Breaker = b }, func(t *testing.T, g *governor.Plain) {
+				other, err := governor.New(governor.PlainConfig{Name: "other", Vendor: governortest.Vendor{}, MaxWait: time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer other.Close()
+				governor.Do(t.Context(), g, "", governor.Func(func(ctx context.Context) (int, error) {
+					return 0, wrap(refused(ctx, other, governor.Ask{}, time.Hour))
+				}))
+				if s := b.State(); s != breaker.Closed {
+					t.Errorf("the breaker is %v", s)
+				}
+			})
+		})
+	}
+}

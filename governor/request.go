@@ -175,14 +175,14 @@ type history struct {
 	last      int           // the last attempt's number
 	heard     bool          // the adapter has found something in how that ended, or it was a poll
 
-	refusedPolls int              // in a row
-	sent         bool             // an attempt ended otherwise than by a rate limit
-	polls        int              // attempts that asked by Again for the next; the rest counts from the last of them
-	kept         *attempt         // under KeepConn: whose slot and connection it holds
-	until        int64            // end of a backoff or a pause of its own
-	signal       *throttle.Signal // by which the vendor asked for that; nil: it did not
-	cost         int32            // of the request, if it is large
-	result       error            // of the request; written before that is done, and read after
+	guesses int              // of how long it is to pause, since an attempt was not refused
+	sent    bool             // an attempt ended otherwise than by a rate limit
+	polls   int              // attempts that asked by Again for the next; the rest counts from the last of them
+	kept    *attempt         // under KeepConn: whose slot and connection it holds
+	until   int64            // end of a backoff or a pause of its own
+	signal  *throttle.Signal // by which the vendor asked for that; nil: it did not
+	cost    int32            // of the request, if it is large
+	result  error            // of the request; written before that is done, and read after
 
 	// bell is that of the worker of the last attempt, which waits under KeepConn.
 	bell chan struct{}

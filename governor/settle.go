@@ -297,7 +297,7 @@ func (c *core) report(a *attempt, took time.Duration, refused []throttle.Scope) 
 		r.ReportError(a.permit, time.Now(), verdict, took, err)
 	}()
 	verdict = a.verdict(refused)
-	if own, _ := ofThisCall(err); own != nil { // of others it may say when to come again, but not here
+	if own, _ := beside(err); own != nil { // of others it may say when to come again, but not here
 		err = own
 	}
 }
@@ -355,7 +355,7 @@ func (a *attempt) verdict(refused []throttle.Scope) breaker.Outcome {
 		return breaker.Failure
 	}
 	err := a.out.err
-	if own, others := ofThisCall(err); own != nil {
+	if own, others := beside(err); own != nil {
 		err = own
 	} else if others && !isAgain(err) {
 		return breaker.Neutral // of a call to another vendor, perhaps
