@@ -72,7 +72,7 @@ const (
 	PoolDiscarded // one was closed because it was bad, old or worn (Source, Err)
 
 	Stuck     // a closure or a hold runs longer than it should (Request, Attempt, Delay)
-	Idle      // nothing waits and nothing runs
+	Idle      // nothing waits and nothing runs; told after the end of the last
 	Depleted  // of a governor: everything that could run, runs; of a limiter.Shared: the last permit was taken, or those of a key were drained (Source: the key)
 	Paused    // starts were suspended by hand
 	Unpaused  // and allowed again

@@ -61,9 +61,12 @@ type core struct {
 	wasBusy  bool
 	wasFull  bool
 
-	cells cells                                       // of inline calls
-	used  atomic.Bool                                 // by one since the actor looked last; only while somebody listens
-	most  struct{ submitted, started, waited uint64 } // that Stats has ever said
+	cells cells       // of inline calls
+	used  atomic.Bool // by one since the actor looked last; only while somebody listens
+	// finishing are those that have given their slot back and are not told to be complete;
+	// only while somebody listens for Idle.
+	finishing atomic.Int32
+	most      struct{ submitted, started, waited uint64 } // that Stats has ever said
 
 	actorOnly bool        // no call is inline; for tests
 	timed     atomic.Bool // nextStuck is set, or about to be, for inline calls, too
@@ -275,8 +278,9 @@ func (c *core) moods() {
 	busy, full := used > 0 || c.queue.Len()+c.backoffs > 0, used >= c.slots
 	if c.wasBusy && !busy {
 		// A request that goes back into the queue is posted before its slot is free: if
-		// used has just become 0, it may be there, and the next round looks again.
-		if busy = !c.door.empty(); !busy {
+		// used has just become 0, it may be there, and the next round looks again. So does
+		// who finishes one, which it began to before its slot was free.
+		if busy = !c.door.empty() || c.finishing.Load() > 0; !busy {
 			c.emit(event.Event{Kind: event.Idle})
 		}
 	}

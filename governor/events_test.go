@@ -188,6 +188,7 @@ func TestEventsOfALimit(t *testing.T) {
 	require.NoError(t, err)
 	hears(t, governor.PlainConfig{Limits: []governor.Limit{{Per: throttle.Host, Limiter: one}}}, func(t *testing.T, g *governor.Plain) {
 		governor.Do(t.Context(), g, "", answers())
+		synctest.Wait()
 		governor.Submit(t.Context(), g, "", answers())
 		synctest.Wait()
 	},
@@ -200,6 +201,7 @@ func TestEventsOfABreaker(t *testing.T) {
 	require.NoError(t, err)
 	hears(t, governor.PlainConfig{Breaker: b}, func(t *testing.T, g *governor.Plain) {
 		governor.Do(t.Context(), g, "", answers(errDown))
+		synctest.Wait()
 		_, err = governor.Do(t.Context(), g, "", answers())
 		require.True(t, governor.IsRefused(err))
 		time.Sleep(time.Minute)
@@ -231,6 +233,7 @@ func TestEventsOfConnections(t *testing.T) {
 		rec := governortest.Record(g, event.PoolCreated, event.PoolDiscarded)
 		defer rec.Stop()
 		governor.Do(t.Context(), g, "a", fn(nil))
+		synctest.Wait()
 		governor.Do(t.Context(), g, "b", fn(errDown))
 		synctest.Wait()
 		var got []string

@@ -173,8 +173,15 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 			c.gate.word.release()
 			wake = true
 		default:
-			wake = c.gate.word.release() || wake || c.bus.Wants(event.Idle)
+			idle := c.bus.Wants(event.Idle)
+			if idle { // which is not told before the end of the last
+				c.finishing.Add(1)
+			}
+			wake = c.gate.word.release() || wake || idle
 			c.complete(a, f)
+			if idle {
+				c.finishing.Add(-1)
+			}
 		}
 		c.untrack(a)
 		if wake { // whoever waits for the result need not wait for this
