@@ -249,3 +249,89 @@ func TestOnlyGuessesMakeTheNextOneLonger(t *testing.T) {
 		}
 	})
 }
+
+// A poll that was refused is learned from, and is a poll.
+func TestAgainBesideARefusalWaitsForTheLonger(t *testing.T) {
+	for _, observe := range []bool{false, true} {
+		for _, wait := range []time.Duration{time.Second, 2 * time.Minute} {
+			t.Run(fmt.Sprintf("%v, observe %t", wait, observe), func(t *testing.T) {
+				b := tripsAtOnce(t)
+				bubble(t, func(c *governor.PlainConfig) { c.Observe, c.Breaker, c.LimitedAttempts = observe, b, 2 }, func(t *testing.T, g *governor.Plain) {
+					rec := governortest.Record(g, event.Learned, event.Again, event.Requeued)
+					start, n := time.Now(), 0
+					v, err := governor.Do(t.Context(), g.With(governor.Ask{NoRetry: true}), "", governor.Func(func(context.Context) (int, error) {
+						if n++; n <= 4 { // more than LimitedAttempts
+							return 7, fmt.Errorf("%w: %w", governor.Again(wait), governortest.Limited(time.Minute))
+						}
+						return n, nil
+					}))
+					each := max(wait, time.Minute)
+					if observe {
+						each = wait
+					}
+					if d := time.Since(start); v != 5 || err != nil || d != 4*each {
+						t.Errorf("%v, %v after %v", v, err, d)
+					}
+					synctest.Wait()
+					if rec.Count(event.Learned) != 4 || rec.Count(event.Requeued) != 0 || rec.Count(event.Again) != 4 || g.Stats().Limited != 4 {
+						t.Errorf("events: %v", rec.Kinds())
+					}
+				})
+			})
+		}
+	}
+}
+
+// One that is refused for too long was begun all the same.
+func TestAgainBesideARefusalIsSent(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+		_, err := governor.Do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+			return 0, fmt.Errorf("%w: %w", governor.Again(time.Second), governortest.Limited(time.Hour))
+		}))
+		if !errors.Is(err, governor.ErrAgain) || !errors.Is(err, governor.ErrCooling) || governor.IsRefused(err) {
+			t.Errorf("%T %v", err, err)
+		}
+	})
+}
+
+// What waits out a pause of its own fails at once where it would wait too long after that.
+func TestAPauseOfItsOwnHidesNoLongerOne(t *testing.T) {
+	for name, say := range map[string]error{
+		"again": governor.Again(14 * time.Minute),
+		"alone": governortest.Limited(14*time.Minute, throttle.Scope{Level: throttle.Request}),
+		"retry": retry.After(14*time.Minute, errors.New("503")),
+		"both":  fmt.Errorf("%w: %w", governor.Again(14*time.Minute), governortest.Limited(2*time.Hour)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *governor.PlainConfig) { c.Retry = &retry.Config{MaxRetryAfter: 15 * time.Minute} }, func(t *testing.T, g *governor.Plain) {
+				start := time.Now()
+				_, err := governor.Do(t.Context(), g, "", governor.Func(func(context.Context) (int, error) {
+					g.Learn(throttle.Signal{Delay: 2 * time.Hour})
+					time.Sleep(time.Second)
+					return 0, say
+				}))
+				if d := time.Since(start); d > time.Second || !errors.Is(err, governor.ErrCooling) {
+					t.Errorf("failed after %v: %v", d, err)
+				}
+			})
+		})
+	}
+}
+
+// A request that its vendor pauses alone for too long says by which word.
+func TestTooLongAPauseOfARequestSaysTheSignal(t *testing.T) {
+	for _, scope := range []throttle.Scope{{Level: throttle.Request}, tenant("other")} {
+		t.Run(scope.String(), func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, g *governor.Plain) {
+				sig := throttle.Signal{Kind: throttle.KindQuota, Scope: scope, Delay: time.Hour, Source: "daily"}
+				_, err := governor.Do(t.Context(), forTenant(g, "me"), "", governor.Func(func(context.Context) (int, error) {
+					return 0, &governortest.Refusal{Signals: []throttle.Signal{sig}}
+				}))
+				e, ok := errors.AsType[*governor.CooldownError](err)
+				if !ok || e.Signal.Kind != throttle.KindQuota || e.Signal.Source != "daily" || e.RetryAfter() != time.Hour {
+					t.Errorf("%+v", e)
+				}
+			})
+		})
+	}
+}

@@ -129,7 +129,7 @@ type CooldownError struct {
 	Until  time.Time       // until when
 	Signal throttle.Signal // by which the vendor asked for that; zero when it did not, but Again did
 	Err    error           // the vendor's error when it was this request that it refused, else nil
-	heard  bool            // see verdict
+	heard  bool            // see endOfCall
 }
 
 // Error says what is paused and until when.
@@ -160,7 +160,7 @@ type LateError struct {
 	By    time.Time // the latest start
 	Could time.Time // the earliest start known when it was refused; zero when By just passed
 	Err   error     // the vendor's error when it had refused the request before, else nil
-	heard bool      // see verdict
+	heard bool      // see endOfCall
 }
 
 // Error says by when the request had to start and when it could have.
@@ -203,7 +203,7 @@ type CanceledError struct {
 	ctx   error // the context's Err, when it is another
 	Err   error // how the last attempt ended, nil when there was none
 	sent  bool  // an attempt was made that the vendor may have executed
-	heard bool  // see verdict
+	heard bool  // see endOfCall
 }
 
 // Error says that the request was cancelled, why, and how it had fared.
@@ -234,7 +234,7 @@ type GaveUpError struct {
 	Reason   error         // why no further one is made, nil when attempts ran out
 	Err      error         // how the last attempt ended
 	sent     bool          // an attempt was made that the vendor may have executed
-	heard    bool          // see verdict
+	heard    bool          // see endOfCall
 }
 
 // Error says how many attempts were made, how long the request waited, and how

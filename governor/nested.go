@@ -11,8 +11,8 @@ import (
 // ended. What their vendor said has been learned there then: whom it is for, and since when it
 // counts, this call does not know, and to learn it once more would pause whoever made it, too.
 
-// verdict is an error with which a governor ends a call.
-type verdict interface {
+// endOfCall is an error with which a governor ends a call.
+type endOfCall interface {
 	error
 
 	// unlearned returns how the call's last attempt ended, if its governor's adapter has found
@@ -61,7 +61,7 @@ func (e *againError) unlearned() error { return nil }
 // isAgain reports whether it is what Again returns that stands in the way of the rest of err: of
 // a call that was to poll no more.
 func isAgain(err error) bool {
-	v, _ := errors.AsType[verdict](err)
+	v, _ := errors.AsType[endOfCall](err)
 	_, again := v.(*againError)
 	return again
 }
@@ -69,7 +69,7 @@ func isAgain(err error) bool {
 // ofThisCall returns err without how other calls have ended, nil when nothing is left but what
 // wraps that, and whether there was any such in it. It is for who reads what the vendor said.
 func ofThisCall(err error) (own error, others bool) {
-	if _, has := errors.AsType[verdict](err); !has { // mostly
+	if _, has := errors.AsType[endOfCall](err); !has { // mostly
 		return err, false
 	}
 	rest, others := apart(err)
@@ -90,7 +90,7 @@ func ofThisCall(err error) (own error, others bool) {
 // beside returns what a closure has failed with itself, beside how other calls have ended, nil
 // if that is nothing, whoever wraps it, and whether there was any such. It is for the breaker.
 func beside(err error) (own error, others bool) {
-	if _, has := errors.AsType[verdict](err); !has {
+	if _, has := errors.AsType[endOfCall](err); !has {
 		return err, false
 	}
 	rest, others := apart(err)
@@ -106,7 +106,7 @@ func apart(err error) (rest []error, others bool) {
 	var parts []error
 	switch e := err.(type) {
 	case *CooldownError, *LateError, *CanceledError, *GaveUpError, *againError: // not what embeds one
-		if said := e.(verdict).unlearned(); said != nil {
+		if said := e.(endOfCall).unlearned(); said != nil {
 			rest, _ = apart(said)
 		}
 		return rest, true
@@ -126,7 +126,7 @@ func apart(err error) (rest []error, others bool) {
 	}
 	asks := true
 	if x, ok := err.(interface{ As(any) bool }); ok { // a list of errors may have some that it does not wrap
-		var v verdict
+		var v endOfCall
 		asks = !x.As(&v) || v == nil
 	}
 	if asks && !others {
