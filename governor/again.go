@@ -138,5 +138,6 @@ func (c *core) poll(a *attempt, refused []throttle.Scope) fate {
 	}
 	c.count.again.Add(1)
 	c.emit(event.Event{Kind: event.Again, Request: a.r.seq, Attempt: a.n, Delay: t.pause})
-	return fate{back: true, pause: t.pause, signal: t.signal}
+	h.signal = t.signal
+	return fate{back: true, pause: t.pause}
 }

@@ -198,19 +198,8 @@ type outcome struct {
 	err  error
 }
 
-// said is the error in which the vendor may have said something, nil if there is none.
-func (o outcome) said() error {
-	switch e := o.err.(type) {
-	case *pending:
-		if o.kind == polled {
-			return e.err
-		}
-	}
-	if o.kind == ran {
-		return o.err
-	}
-	return nil
-}
+// said is what a closure that polls has returned.
+func (o outcome) said() error { return o.err.(*pending).err }
 
 type outcomeKind uint8
 

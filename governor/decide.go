@@ -16,11 +16,10 @@ const maxProbes = 5
 
 // fate is what becomes of a request after an attempt.
 type fate struct {
-	back   bool             // it goes on waiting
-	pause  time.Duration    // at least so long, by itself
-	signal *throttle.Signal // by which the vendor asked for that; nil: it did not
-	err    error            // otherwise: its result
-	own    bool             // err is the governor's
+	back  bool          // it goes on waiting
+	pause time.Duration // at least so long, by itself
+	err   error         // otherwise: its result
+	own   bool          // err is the governor's
 
 	dropped bool // as if the actor had dropped it from the queue
 }
@@ -28,6 +27,9 @@ type fate struct {
 // decide says what becomes of the request.
 func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 	r, err := a.r, a.out.err
+	if r.hist != nil {
+		r.hist.signal = nil
+	}
 	switch a.out.kind {
 	case exited:
 		if a.body {
@@ -97,15 +99,21 @@ func (c *core) decide(a *attempt, refused []throttle.Scope) fate {
 	case limited && h.limited >= c.limitedAttempts:
 		return c.giveUp(a)
 	case limited:
-		ill := a.ails()
-		sc := a.scopes()
-		until := max(add(now, ill.pause), c.gate.cooldown(&sc).until)
-		c.emit(event.Event{Kind: event.Requeued, Request: r.seq, Attempt: a.n, Scope: refused[0].String(), Until: c.gate.shown(until)})
-		return fate{back: true, pause: ill.pause, signal: ill.signal}
+		return c.requeue(a, refused[0], now)
 	case c.retry == nil:
 		return fate{err: c.returned(err)}
 	}
 	return c.again(a, now)
+}
+
+// requeue sends a request back that the vendor refused. It is not part of decide, which every
+// attempt calls: the scopes take a worker's stack beyond its first size.
+func (c *core) requeue(a *attempt, refused throttle.Scope, now int64) fate {
+	ill, sc := a.ails(), a.scopes()
+	until := max(add(now, ill.pause), c.gate.cooldown(&sc).until)
+	c.emit(event.Event{Kind: event.Requeued, Request: a.r.seq, Attempt: a.n, Scope: refused.String(), Until: c.gate.shown(until)})
+	a.r.hist.signal = ill.signal
+	return fate{back: true, pause: ill.pause}
 }
 
 // again asks the retry policy.

@@ -3,6 +3,7 @@ package governor
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 // Keeper is an error of a closure of Held with which something comes that is read
@@ -58,7 +59,7 @@ func (c *core) entrustTo(a *attempt, f *fate) (end func(error)) {
 		}
 	}()
 	if f.back {
-		if err := c.futile(a, f); err != nil {
+		if err := c.futile(a, f.pause); err != nil {
 			*f = fate{err: c.because(a.r, err), own: true, dropped: true}
 		}
 	}
@@ -79,14 +80,14 @@ func (c *core) entrustTo(a *attempt, f *fate) (end func(error)) {
 
 // futile is why a request that is to be attempted again after a pause of its own need
 // not wait: what the actor would say of it as soon as it has it.
-func (c *core) futile(a *attempt, f *fate) error {
-	r, now, pause := a.r, c.now(), f.pause
+func (c *core) futile(a *attempt, pause time.Duration) error {
+	r, now := a.r, c.now()
 	if pause <= 0 {
 		sc := a.scopes()
 		return c.hopeless(r, &sc, now)
 	}
 	h := r.history()
-	h.until, h.signal = add(now, pause), f.signal
+	h.until = add(now, pause)
 	switch {
 	case c.maxWait >= 0 && pause > c.maxWait && !c.observe:
 		return c.pausedTooLong(h)

@@ -28,32 +28,33 @@ func (c *core) settle(a *attempt) (next *attempt) {
 	f := fate{err: a.out.err}
 	var refused []throttle.Scope
 	defer func() { next = c.giveBack(a, f, refused) }()
-	ended := false
-	end := func(err error) {
-		if !ended {
-			ended = true
-			c.attemptEnded(a, err)
-		}
-	}
-	defer func() { end(nil) }() // when an adapter ends the goroutine over what is no failure
-	said := a.out.said()
-	if a.out.kind != polled {
-		end(a.out.err)
-	}
-	if said != nil {
-		refused = c.learn(a, said)
-	}
 	if a.out.kind == polled {
-		if len(refused) == 0 {
-			said = nil // it went well
+		if refused = c.heed(a); len(refused) > 0 {
+			c.judge(a, a.out.said())
 		}
-		end(said)
-	}
-	if said != nil || a.out.kind == ran {
-		c.judge(a, said)
+	} else {
+		c.attemptEnded(a, a.out.err)
+		if a.out.kind == ran && a.out.err != nil {
+			refused = c.learn(a, a.out.err)
+		}
+		if a.out.kind == ran {
+			c.judge(a, a.out.err)
+		}
 	}
 	f = c.decide(a, refused)
 	return nil
+}
+
+// heed learns from what a poll has ended with beside its Again: it has ended well if that is no
+// refusal, also when the adapter ends the goroutine over it.
+func (c *core) heed(a *attempt) (refused []throttle.Scope) {
+	var err error
+	defer func() { c.attemptEnded(a, err) }()
+	said := a.out.said()
+	if refused = c.learn(a, said); len(refused) > 0 {
+		err = said
+	}
+	return refused
 }
 
 // outlives reports whether holds keep what the attempt has, or kept it with an
@@ -222,7 +223,7 @@ func (a *attempt) keeps() bool {
 // the request is the actor's.
 func (c *core) handBack(r *request, f fate) {
 	if f.pause > 0 {
-		r.hist.until, r.hist.signal = add(c.now(), f.pause), f.signal
+		r.hist.until = add(c.now(), f.pause)
 	} else if r.hist != nil {
 		r.hist.until = 0
 	}
