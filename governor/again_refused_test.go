@@ -103,9 +103,7 @@ func TestAPollThatIsRefusedAsTheProbeLetsOthersTry(t *testing.T) {
 		t.Run(fmt.Sprint(keep), func(t *testing.T) {
 			bubble(t, func(c *governor.PlainConfig) { c.NoPace = true }, func(t *testing.T, g *governor.Plain) {
 				ctx, cancel := context.WithCancel(t.Context())
-				n := 0
 				bad := governor.Submit(ctx, g.With(governor.Ask{KeepConn: keep}), "", governor.Func(func(context.Context) (int, error) {
-					n++
 					return 0, fmt.Errorf("%w: %w", governor.Again(time.Second), governortest.Limited(10*time.Second))
 				}))
 				synctest.Wait()
@@ -115,7 +113,6 @@ func TestAPollThatIsRefusedAsTheProbeLetsOthersTry(t *testing.T) {
 				if d := time.Since(start); d > 2*time.Minute {
 					t.Errorf("the other after %v", d)
 				}
-				t.Log(time.Since(start), n)
 				cancel()
 				<-bad.Done()
 			})
