@@ -273,14 +273,15 @@ func (c *core) news(now int64) (next int64) {
 // moods tells of the moments when the last request is gone and when the last
 // slot is taken.
 func (c *core) moods() {
+	c.wasBusy = consume(&c.used) || c.wasBusy // first: whoever has set it has, or had, a slot
 	used := c.taken()
-	c.wasBusy = consume(&c.used) || c.wasBusy
 	busy, full := used > 0 || c.queue.Len()+c.backoffs > 0, used >= c.slots
 	if c.wasBusy && !busy {
 		// A request that goes back into the queue is posted before its slot is free: if
 		// used has just become 0, it may be there, and the next round looks again. So does
-		// who finishes one, which it began to before its slot was free.
-		if busy = !c.door.empty() || c.finishing.Load() > 0; !busy {
+		// who finishes one, which it began to before its slot was free, and a call of the
+		// fast path that has begun meanwhile.
+		if busy = !c.door.empty() || c.finishing.Load() > 0 || c.used.Load(); !busy {
 			c.emit(event.Event{Kind: event.Idle})
 		}
 	}

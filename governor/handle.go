@@ -85,7 +85,28 @@ func (c *core) Listen(fn func(event.Event), kinds ...event.Kind) (stop func()) {
 	if fn == nil {
 		return func() {}
 	}
-	return c.bus.Listen(fn, kinds...)
+	stop = c.bus.Listen(fn, kinds...)
+	if c.bus.Wants(event.Idle) {
+		c.overhear()
+	}
+	return stop
+}
+
+// overhear makes calls that have begun while nobody listened end as those that are told of,
+// or nobody would hear that they were the last. What begins now looks whether it is heard
+// after it is in its cell.
+func (c *core) overhear() {
+	found := false
+	for in := range c.cells.running {
+		if !in.waits() && in.more.Load() != &over {
+			in.extend()
+			found = true
+		}
+	}
+	if found {
+		c.used.Store(true)
+		c.wakeUp() // it may have ended just now, and told nobody
+	}
 }
 
 // kept are the kinds that Recent returns: no call that merely succeeds, or waits its

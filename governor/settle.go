@@ -178,11 +178,12 @@ func (c *core) giveBack(a *attempt, f fate, refused []throttle.Scope) (next *att
 			if idle { // which is not told before the end of the last
 				c.finishing.Add(1)
 			}
-			wake = c.gate.word.release() || wake || idle
+			wake = c.gate.word.release() || wake
 			c.complete(a, f)
 			if idle {
 				c.finishing.Add(-1)
 			}
+			wake = wake || c.bus.Wants(event.Idle) // who listens may have come meanwhile
 		}
 		c.untrack(a)
 		if wake { // whoever waits for the result need not wait for this
