@@ -38,7 +38,8 @@ type Config[S comparable, C any] struct {
 	// So it may be exceeded: by what was let in and has started, until it is done, up to a
 	// quarter, or four times Workers if that is more. Of these places no lane has more
 	// than it leaves: however many of one come back to ask again, there are some for
-	// another.
+	// another. And by what starts and comes back in a single turn of the scheduler, which
+	// makes room for others when it ends: a few, and never more than may wait.
 	MaxQueue int
 
 	// Overflow is what a full queue does with a new request. The zero value is
